@@ -1,4 +1,4 @@
-"""The advertised address: the one in replies, to which clients connect."""
+"""The advertised address: the one that replies name and that clients connect to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import structlog
 log = structlog.get_logger("groupd.daemon")
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that nobody can connect to, and the loopback addresses in their place."""
+"""Wildcard addresses to listen on, to which nobody can connect, and the loopback addresses to
+advertise in their place."""
 
 
 def address_text(host: str, port: int) -> str:
@@ -20,9 +21,9 @@ def address_text(host: str, port: int) -> str:
 def advertised_address(
     listen: str, bound: tuple[str, int], advertised: tuple[str, int] | None
 ) -> tuple[str, int]:
-    """`advertised`, else the host of --listen or listeners as it was written, because certificates
-    are for names, and the port that is bound. No client can connect to a wildcard address, so
-    without --advertised or advertised.listeners it becomes the loopback address."""
+    """`advertised` if it is given. Else the bound port and the host of --listen or listeners as it
+    was written, because certificates are for names. No client can connect to a wildcard address, so
+    without --advertised or advertised.listeners the loopback address takes its place."""
     if advertised is not None:
         return advertised
     host, port = bound
@@ -36,8 +37,8 @@ def advertised_address(
 
 
 def _told_host(listen: str, bound: str) -> str:
-    """What clients are told where nothing is advertised. `listen`: the host as it was written;
-    `bound`: the IP address that it means."""
+    """The host for clients if none is advertised. `listen`: the host as it was written; `bound`:
+    its IP address."""
     try:
         ip_address(listen or bound)
     except ValueError:

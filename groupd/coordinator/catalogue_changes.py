@@ -1,9 +1,9 @@
-"""All changes of topics, configs, users, ACLs and quotas in this process, one at a time.
+"""All changes of topics, configs, users, ACLs and quotas in this process, one at a time (ADR 40).
 
-A part of the catalogue is in the memory of its *keeper*. A change looks at memory, writes the store
-in one call, and then changes memory. In a cluster the store takes it only if this node has seen all
-changes of the others; so a change that comes too late is made anew, over what they have changed.
-After a write whose outcome is unknown everything is read again before the next change. ADR 40.
+Each part of the catalogue is in the memory of its *keeper*. A change looks at memory, writes the
+store in one call, and then changes memory. In a cluster the store accepts the write only if this
+node has seen all changes of the other nodes. A change that comes too late is made again on top of
+theirs. After a write with an unknown outcome everything is read again before the next change.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from groupd.storage.log import LogUnavailable
 T = TypeVar("T")
 
 ATTEMPTS_MAX = 10
-"""How often a change is made anew because other nodes were faster."""
+"""How often a change is tried when other nodes are faster."""
 
 JournalKey = tuple[str, str]
-"""The kind of entries of the journal, and which of them: the type of the resource of configs, the
-kind of entries of security."""
+"""Names a part of the catalogue by the kind of its journal entries, and for configs the type of the
+resource, for security the kind of entry."""
 
 TOPICS: JournalKey = ("topic", "")
 
@@ -39,22 +39,22 @@ def security_of(kind: str) -> JournalKey:
 
 
 class Keeper(Protocol):
-    """Has a part of the catalogue in memory. Both methods tell listeners what differs, as if the
-    change had been made here. They may be called again for what is known already. Raise
-    LogError."""
+    """Holds a part of the catalogue in memory. Both methods notify listeners of differences, as if
+    the change had been made here. They may be called again for entries that are known already. They
+    raise LogError."""
 
     async def read_all(self) -> None:
         """Read everything from the store."""
         ...
 
     async def read(self, names: Sequence[str]) -> None:
-        """Read some entries: the hex digits of a topic's id, the name of a resource, the key of an
-        entry of security."""
+        """Read some entries: the hex digits of a topic's id, the name of a resource, or the key of
+        a security entry."""
         ...
 
 
 class NoJournal:
-    """The journal of a store that one process has to itself."""
+    """The journal of a store that only one process uses."""
 
     applied = written = 0
 
@@ -67,18 +67,18 @@ class NoJournal:
 
 
 async def _alone(version: int) -> None:
-    """There is no other node to wait for."""
+    """Returns at once: there is no other node to wait for."""
 
 
 class CatalogueChanges:
-    """The catalogue of this node, which follows that of the cluster if there is a `journal`. Other
-    parts register with `follow`."""
+    """The catalogue of this node. If there is a `journal`, it follows the catalogue of the cluster.
+    Other parts register with `follow`."""
 
     def __init__(self, journal: CatalogueJournal | None = None) -> None:
         self.spread: Callable[[int], Awaitable[None]] = _alone
-        """Waits until all other nodes work with a version. Replaced in a cluster."""
+        """Waits until all other nodes work with a version. The cluster replaces it."""
         self.on_forget: list[Callable[[], None]] = []
-        """What else is in memory that the store may have lost."""
+        """Called by `forget`, for other data in memory that the store may have lost."""
         self._journal = journal or NoJournal()
         self._counted = journal is not None
         self._keepers: dict[JournalKey, Keeper] = {}
@@ -88,12 +88,12 @@ class CatalogueChanges:
         self._reading: int | None = None
 
     def follow(self, place: JournalKey, keeper: Keeper) -> None:
-        """`keeper` has what is there in memory."""
+        """Register `keeper` as the holder of the part `place`."""
         self._keepers[place] = keeper
 
     @property
     def applied(self) -> int:
-        """The version that this node works with; -1: none, everything has to be read."""
+        """The version that this node works with; -1: none, so everything must be read first."""
         return self._journal.applied
 
     @property
@@ -103,8 +103,8 @@ class CatalogueChanges:
 
     @property
     def version(self) -> int | None:
-        """The version of what is being put into memory: memory then has all changes up to it. The
-        nodes of a cluster count alike; None: there is no cluster."""
+        """The version that memory has once the change that is being applied is in it. All nodes of
+        a cluster use the same numbers. None without a cluster."""
         if not self._counted:
             return None
         if self._reading is not None:
@@ -112,9 +112,9 @@ class CatalogueChanges:
         return max(self._journal.applied, self._journal.written)
 
     async def make(self, change: Callable[[], Awaitable[T]]) -> T:
-        """Call `change()`, which writes the store once at most; nobody else changes or reads the
-        catalogue meanwhile. It is called anew if another node was faster, so it does nothing
-        before the write that counts. Raises LogError, and what `change` raises."""
+        """Call `change()`, which writes the store at most once. Nothing else changes or reads the
+        catalogue meanwhile. It is called again if another node was faster, so it must have no
+        effect before the write that succeeds. Raises LogError, and what `change` raises."""
         async with self._lock:
             for _ in range(ATTEMPTS_MAX):
                 if self._stale:
@@ -127,7 +127,7 @@ class CatalogueChanges:
                 except ApiError:
                     raise
                 except BaseException:
-                    # Cancelled, too. Memory and store may differ now.
+                    # Also after a cancellation: memory and store may differ now.
                     self._stale = True
                     raise
                 else:
@@ -137,13 +137,13 @@ class CatalogueChanges:
         raise LogUnavailable("other nodes change the catalogue all the time")
 
     async def catch_up(self) -> None:
-        """Read what other nodes have changed. Raises LogError."""
+        """Read the changes of other nodes. Raises LogError."""
         async with self._lock:
             await self._catch_up()
 
     def forget(self) -> None:
-        """The store may have lost changes, or has others now. All is read again before this node
-        works with any version."""
+        """The store may have lost changes, or have different ones now. Everything is read again
+        before this node works with any version."""
         self._stale = True
         self._forgotten += 1
         self._journal.forget()
@@ -178,7 +178,7 @@ class CatalogueChanges:
 
 
 def _where(kind: str, key: str) -> tuple[JournalKey, str]:
-    """The place of an entry of the journal, and its name there."""
+    """The part of the catalogue that a journal entry belongs to, and the entry's name in it."""
     if kind == TOPICS[0]:
         return TOPICS, key
     which, name = msgspec.json.decode(key)[:2]

@@ -1,8 +1,9 @@
-"""What ends a daemon although nothing is wrong with its command line (exit code 1; mistakes are
-`CannotStart`, 2)."""
+"""An error that ends a daemon although its command line is right (exit code 1). A wrong command
+line is `CannotStart` (exit code 2).
+"""
 
 from __future__ import annotations
 
 
 class DaemonFailed(Exception):
-    """`str()` is one line."""
+    """`str()` is one line for the user."""

@@ -1,8 +1,7 @@
-"""What a daemon stands on: time, identifiers, the store, and the loop that its work runs on.
+"""What a daemon gets from outside: time, identifiers, the store, and the event loop.
 
-`Host` is the plain one: everything as it is, nothing in between. A recorder
-(`coordinator.recording.recorder`) and a replay put another one in its place; what a daemon does
-then depends on its inputs alone.
+`Host` uses the real ones directly. A recorder (`coordinator.recording.recorder`) or a replay puts
+another host in its place, so that what the daemon does depends only on its inputs.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ class Host:
     """Uses the running event loop and the operating system's entropy."""
 
     connection: Callable[..., Connection] = Connection
-    """Makes the protocol object of an accepted socket."""
+    """Makes the protocol object for an accepted socket."""
 
     slices: Callable[[], int] = staticmethod(elapsed_ns)
-    """The clock, in nanoseconds, that cuts long work into slices."""
+    """The clock in nanoseconds by which long work is cut into slices."""
 
     def clock(self, clock: Clock) -> Clock:
-        """The time of groups, offsets and records, made from the given one. The same clock gives
-        the same object."""
+        """The clock for groups, offsets and records, made from `clock`. The same clock gives the
+        same object."""
         return clock
 
     def elapsed(self) -> Callable[[], Instant]:
-        """The clock of real time. Long polls are measured by it, as their clients do."""
+        """The clock of real time. It measures long polls, as clients do."""
         return SystemClock().now
 
     def new_id(self) -> str:
@@ -49,32 +48,35 @@ class Host:
         return system.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Start the store. Returns the one for the broker. Raises StoreRefused, LogError."""
+        """Start the store. Returns the store that the broker is to use. Raises StoreRefused,
+        LogError."""
         await store.start()
         return store
 
     async def run(
         self, name: str, work: Callable[[], Coroutine[Any, Any, T]], **facts: object
     ) -> T:
-        """Run a stage of the daemon's life. Returns or raises what `work()` does. `facts`: what it
-        depends on beside the store."""
+        """Run a stage of the daemon's life. Returns or raises what `work()` does. `facts`: what the
+        stage depends on besides the store."""
         return await work()
 
     def call(self, name: str, act: Callable[[], T], **facts: object) -> T:
-        """Make an intervention from outside, such as a fault: gives or raises what `act()` does."""
+        """Make an intervention from outside, such as a fault. Returns or raises what `act()`
+        does."""
         return act()
 
     async def wait_for(self, name: str, work: Callable[[], Awaitable[T]], **facts: object) -> T:
-        """Does what `call` does, for an intervention that takes a while."""
+        """Like `call`, for an intervention that takes a while."""
         return await work()
 
     def answered(self, resolve: Callable[[Any], None]) -> Callable[[Any], None]:
-        """`resolve` for the reply to the request that is just being made by `call`."""
+        """Returns the callback for the reply to the request that `call` is making: here `resolve`
+        itself."""
         return resolve
 
     def collectors(self) -> list[Callable[[], Collector]]:
-        """Makers of the host's own metrics."""
+        """Functions that make the metrics of the host itself."""
         return []
 
     async def close(self) -> None:
-        """Called after the last daemon has stopped."""
+        """Release what the host holds. Called after the last daemon has stopped."""

@@ -1,6 +1,5 @@
-"""How long a log line may be, and how many lines one event may have.
-
-Clients cause lines, so without limits one client could fill the disk or hide the lines of others.
+"""Limits on the length of a log line, and on the number of lines of one event. Clients cause log
+lines, so without limits one client could fill the disk or hide the lines about others.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from groupd.coordinator.security import audit
 from groupd.protocol.messages.secret import Secret
 
 VALUES_MAX = 4000
-"""Characters of all values of a line together, written as JSON."""
+"""The largest length of all values of a line together, in characters of JSON."""
 TRACEBACK_MAX = 3500
-"""Characters of a traceback, written as JSON; what is cut off is its middle."""
+"""The largest length of a traceback, in characters of JSON; its middle is cut out."""
 LINES_MAX = 100
-"""Lines of one event in a window; those at DEBUG do not count."""
+"""How many lines of one event are logged in a window; those at DEBUG do not count."""
 WINDOW_S = 10.0
 EVENTS_MAX = 1000
-"""Different events in a window; further ones share one limit."""
+"""How many different events are counted in a window; all further ones share one limit."""
 
 _DEPTH_MAX = 6
 _CUT = "..."
@@ -39,16 +38,17 @@ log = structlog.get_logger("groupd.log")
 
 
 def _later(seconds: float, call: Callable[[], None]) -> None:
-    """Calls on a thread: the event loop may stand still, and a replay has no loop in real time."""
+    """Call on a thread, because the event loop may stand still, and a replay has no loop in real
+    time."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
 
 
 class LineLimit:
-    """A processor of structlog that lets `LINES_MAX` lines of each event pass in every window. One
-    line behind the window says how many were left out. The audit log limits itself. `elapsed`: a
-    clock in seconds. `later(seconds, call)`: calls once, on any thread."""
+    """A structlog processor that lets `LINES_MAX` lines of each event pass in every window. After
+    the window one line says how many were left out. Lines of the audit log pass: it has its own
+    limit. `elapsed`: a clock in seconds. `later(seconds, call)` calls once, on any thread."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class LineLimit:
             self._armed = False
 
     def end(self) -> None:
-        """Ends the window: says what was left out in it."""
+        """End the window: log how many lines were left out in it."""
         with self._lock:
             self._armed = False
             ended = self._take()
         self._tell(ended)
 
     def _take(self) -> dict[str, int]:
-        """The number of lines left out by event; all counts begin again."""
+        """Returns how many lines of each event were left out, and resets all counts."""
         ended = {name: seen - LINES_MAX for name, seen in self._seen.items() if seen > LINES_MAX}
         self._seen.clear()
         return ended
@@ -109,15 +109,15 @@ class LineLimit:
 
 
 def limit_lines() -> LineLimit:
-    """A limit in real time, which also says at the end of the process what it left out."""
+    """A limit in real time. At the end of the process it logs what it has left out."""
     limit = LineLimit()
     atexit.register(limit.end)
     return limit
 
 
 def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """A processor of structlog that shortens values and tracebacks; it stands behind the one that
-    makes text of tracebacks. The cost does not grow with the size of a value."""
+    """A structlog processor that shortens values and tracebacks. It comes after the processor that
+    turns tracebacks into text. Its cost does not grow with the size of a value."""
     room = _Room(VALUES_MAX)
     short = {name: room.fit(event[name]) for name in _FIRST if name in event}
     for name, value in event.items():
@@ -129,15 +129,15 @@ def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 class _Room:
-    """Counts how many more characters the values of a line may have."""
+    """Counts how many more characters the values of a line may take."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
     def fit(self, value: Any, depth: int = 0) -> Any:
-        """The value, or the beginning of it: text as text, a list as a list, a class of ours as the
-        same class with shorter fields."""
-        self._left -= 4  # what stands between values
+        """The value, or its beginning if it is too long. It keeps its type: a list stays a list,
+        and a class of ours stays the same class with shorter fields."""
+        self._left -= 4  # for the separators between values
         match value:
             case None | bool() | int() | float() | Enum() | type():
                 self._left -= 8
@@ -188,12 +188,12 @@ class _Room:
 
 
 def _length(text: str) -> int:
-    """The length of `text` as JSON with all escapes, the longest form that it can have there."""
-    return len(json.dumps(text)) - 2  # msgspec does not escape what is not ASCII
+    """The length of `text` as JSON with all escapes, which is the longest form in JSON."""
+    return len(json.dumps(text)) - 2  # msgspec does not escape characters outside ASCII
 
 
 def _beginning(text: str, most: int) -> str:
-    """The beginning of `text`, with at most `most` characters once it is JSON."""
+    """The beginning of `text` that takes at most `most` characters as JSON."""
     shown = text[:most]
     while (length := _length(shown)) > most:
         shown = shown[: len(shown) * most // length]

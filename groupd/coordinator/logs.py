@@ -1,8 +1,8 @@
 """Logging through structlog on stderr: text for people, or JSON lines for programs.
 
-A line of text consists of `name=value` pairs (logfmt) after time, level and event; values are
-written as people write them (`coordinator.plain_text`). A traceback follows on lines of its own.
-How long a line may be and how many there may be: `log_limits`.
+A line of text has time, level and event, then `name=value` pairs (logfmt). Values are written for
+people (`coordinator.plain_text`). A traceback follows on lines of its own. `log_limits` limits the
+length and the number of lines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _FIRST = ("timestamp", "level", "event")
 
 
 def configure_logging(log_format: str, level: str) -> None:
-    """`log_format`: "text" or "json". `level`: a level name of the logging module, in any case."""
+    """Set up logging for the process. `log_format`: "text" or "json". `level`: a level name of the
+    logging module, in any case."""
     renderer: structlog.typing.Processor = _text
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=_plain_json)
@@ -50,8 +51,8 @@ def configure_logging(log_format: str, level: str) -> None:
 
 
 def _unfailing(level: int) -> type:
-    """Loggers whose calls never raise. A line that cannot be written, for want of memory or
-    because the disk is full, is lost; the request that it belongs to goes on."""
+    """A logger class whose methods never raise. A line that cannot be written, because memory or
+    the disk is full, is lost, but the request that it belongs to goes on."""
     base: Any = structlog.make_filtering_bound_logger(level)
 
     class Unfailing(base):  # type: ignore[misc] # made at run time
@@ -63,7 +64,7 @@ def _unfailing(level: int) -> type:
 
 
 def log_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
-    """What goes wrong in a callback of the loop becomes a line like any other."""
+    """Log errors in callbacks of the loop like other errors."""
 
     def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         log.error("callback failed", what=context["message"], exc_info=context.get("exception"))
@@ -72,8 +73,8 @@ def log_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def lasting(stream: TextIO) -> TextIO:
-    """Wraps `stream` so that writing to it never fails when its reader is gone: the process that
-    started a daemon may close the pipes before the daemon has ended."""
+    """Wrap `stream` so that writing never fails after its reader has gone: the process that started
+    a daemon may close the pipes before the daemon ends."""
     return cast(TextIO, _Lasting(stream))
 
 
@@ -92,7 +93,7 @@ class _Lasting(io.TextIOBase):
         try:
             act()
         except BrokenPipeError:
-            # What the stream still buffers is also written at the end of the process.
+            # Python also writes the rest of the stream's buffer at the end of the process.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
@@ -126,9 +127,9 @@ def _plain_json(value: object) -> object:
 
 
 def log_through_stdlib() -> None:
-    """Sends the broker's log to the loggers `groupd.*` of `logging`, where pytest captures it. If
-    the program has configured structlog itself, its configuration stays. The number of lines has no
-    limit: each test sees its own."""
+    """Send the broker's log to the loggers `groupd.*` of `logging`, where pytest captures it. If
+    the program has configured structlog itself, its configuration stays. The number of lines is not
+    limited, because each test sees its own lines."""
     if structlog.is_configured():
         return
     structlog.configure(

@@ -1,7 +1,7 @@
-"""Regular expressions that clients send: RE2, so that none of them takes long to match.
+"""Regular expressions that clients send. They are RE2, so that none takes long to match.
 
-The library is loaded with the first expression: where there is no google-re2 for a Python, groupd
-does all but this.
+The library is loaded with the first expression: where google-re2 does not exist for a Python
+version, everything else in groupd works.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from typing import Protocol
 
 
 class BadPattern(ValueError):
-    """`str()` says what is wrong with the expression, or that there is no library for it."""
+    """`str()` says what is wrong with the expression, or that the library is missing."""
 
 
 class Pattern(Protocol):
-    """A compiled regular expression."""
-
     def fullmatch(self, text: str) -> object | None:
-        """Not None if the expression matches all of `text`."""
+        """Returns None unless the expression matches all of `text`."""
         ...
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises BadPattern."""
+    """Raises BadPattern if the expression is wrong or the library is missing."""
     try:
         import re2
     except ImportError as error:
@@ -30,7 +28,7 @@ def compile_pattern(text: str) -> Pattern:
             "this broker has no library for regular expressions: pip install google-re2"
         ) from error
     options = re2.Options()
-    # The library would print the fault on standard error.
+    # The library would print errors to standard error.
     options.log_errors = False
     try:
         pattern: Pattern = re2.compile(text, options)

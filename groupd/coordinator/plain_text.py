@@ -1,4 +1,4 @@
-"""Values as people write them, not as Python does: for log lines and the command line."""
+"""Values written for people instead of as Python code: for log lines and the command line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msgspec import Struct
 from groupd.protocol.messages.secret import Secret
 
 TEXT_MAX = 4000
-"""A longer value is cut off."""
+"""The length in characters at which a longer value is cut off."""
 
 _NEEDS_QUOTES = frozenset(' ="')
 
 
 def fields_text(facts: Mapping[str, object]) -> str:
-    """`name=value` pairs, without those that are None."""
+    """`name=value` pairs, without the facts that are None."""
     return " ".join(
         f"{name}={quoted(_bounded(plain_text(value)))}"
         for name, value in facts.items()
@@ -26,7 +26,8 @@ def fields_text(facts: Mapping[str, object]) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as it is, or in double quotes on one line if its end could not be told otherwise."""
+    """The text as it is or, if a reader could not tell where it ends, in double quotes on one
+    line."""
     if text and text.isprintable() and _NEEDS_QUOTES.isdisjoint(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -35,7 +36,7 @@ def quoted(text: str) -> str:
 
 def plain_text(value: object) -> str:
     """Numbers and texts as they are; addresses as host:port; lists with commas; bytes in hex;
-    `name:value` pairs of mappings and of our own classes."""
+    mappings and our own classes as `name:value` pairs."""
     match value:
         case None:
             return "-"
@@ -87,7 +88,7 @@ def _pairs(pairs: Mapping[Any, object]) -> str:
 
 
 def _inner(value: object) -> str:
-    """A value inside another one: with brackets where it has parts."""
+    """A value inside another one: in brackets if it has parts."""
     if isinstance(value, Collection) and not isinstance(value, str | bytes):
         return f"[{plain_text(value)}]"
     if isinstance(value, Struct):

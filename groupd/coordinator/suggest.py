@@ -1,4 +1,6 @@
-"""Error messages: what was probably meant, what there is, and why a value does not fit."""
+"""Parts of error messages: a name that was probably meant, the existing names, and why a value does
+not fit its type.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,15 @@ _WORDS = {
 
 
 def did_you_mean(wanted: object, known: Iterable[str]) -> str:
-    """ "; did you mean orders?", or nothing when no known name is close."""
+    """A hint such as "; did you mean orders?"; empty if no known name is close."""
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(str(wanted).lower(), by_lower, n=1)
     return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
 def there_are(names: Iterable[str]) -> str:
-    """ "orders, payments", "none"; at most `NAMES_SHOWN` of them."""
+    """The first `NAMES_SHOWN` names, such as "orders, payments and 3 more"; "none" without
+    names."""
     found = sorted(names)
     left_out = len(found) - NAMES_SHOWN
     shown = ", ".join(found[:NAMES_SHOWN])
@@ -38,7 +41,7 @@ def there_are(names: Iterable[str]) -> str:
 
 def misfit(error: ValidationError, kind: Any, whole: str) -> str:
     """One line that says where a value does not fit the type `kind` and why, such as "body.name
-    must be text, not a whole number". `whole`: what the whole value is called; "" = nothing."""
+    must be text, not a whole number". `whole`: the name of the whole value, or ""."""
     what, _, path = str(error).partition(" - at ")
     place = (path.replace("`", "") or "$").replace("$", whole, 1).removeprefix(".")
     what = re.sub(r"`([^`]+)`", lambda found: _words(found[1]), what).replace(", got ", ", not ")
@@ -61,7 +64,8 @@ def _words(types: str) -> str:
 
 
 def _described(kind: Any, name: str) -> Iterator[dict[str, Any]]:
-    """The JSON Schemas of the fields with that name in a type, and in what it is made of."""
+    """The JSON Schemas of the fields called `name` in the type `kind` and the types that it is made
+    of."""
     for one in schema_components((kind,))[1].values():
         field = one.get("properties", {}).get(name)
         if field is not None:

@@ -1,1 +1,1 @@
-"""How the logs of topics stay short: retention and compaction, in the background."""
+"""Keeps the logs of topics short, in the background: retention and compaction."""

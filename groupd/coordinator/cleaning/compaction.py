@@ -1,10 +1,11 @@
-"""Compaction of one partition: the newest record of every key stays.
+"""Compaction of one partition: the newest record of every key stays. The rules are Kafka's.
 
-Rules are Kafka's. Records below the last stable offset are compacted unless they are protected: the
-newest records, by `min.compaction.lag.ms`, and what Kafka's active segment would hold: records
-younger than `segment.ms`, at most `segment.bytes` of them. It happens once the part that was never
-compacted is `min.cleanable.dirty.ratio` of all records, or its oldest record is older than
-`max.compaction.lag.ms`. What is left of a batch: `protocol.records.compaction`.
+Records below the last stable offset are compacted unless they are protected. Protected are records
+younger than `min.compaction.lag.ms`, and those that Kafka's active segment would hold: records
+younger than `segment.ms`, at most `segment.bytes` of them. A partition is compacted when the part
+that was never compacted is more than `min.cleanable.dirty.ratio` of all records, or its oldest
+record is older than `max.compaction.lag.ms`. `protocol.records.compaction` decides what is left of
+a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ log = structlog.get_logger("groupd.compaction")
 
 
 class Compacted(Struct):
-    """What compaction has done since the start. `dropped`: how many records it has removed."""
+    """Counts since the start. `read`, `dropped`: how many records compaction has read and
+    removed."""
 
     runs: int = 0
     read: int = 0
@@ -38,8 +40,8 @@ class Compacted(Struct):
 
 
 class Dirty(Struct):
-    """The part of a partition that was never compacted, as far as it was looked at: rows from
-    `start` to `end`. `records`: what the last compaction has left before it, 0 if unknown."""
+    """The measured part of a partition that was never compacted: rows from `start` to `end`.
+    `records`: how many records the last compaction has left before it, 0 if unknown."""
 
     start: int
     end: int
@@ -49,9 +51,9 @@ class Dirty(Struct):
 
 
 class Protected(Struct, frozen=True):
-    """What compaction leaves alone: rows newer than `young_ms`, and those newer than `active_ms`
-    that lie within the last `active_size` bytes. `urgent_ms`: a partition with older rows that were
-    never compacted is compacted, whatever its dirty ratio is."""
+    """Which rows must not be compacted: those newer than `young_ms`, and those newer than
+    `active_ms` within the last `active_size` bytes. `urgent_ms`: if a row that was never compacted
+    is older, the partition is compacted whatever its dirty ratio."""
 
     young_ms: int
     active_ms: int
@@ -59,8 +61,8 @@ class Protected(Struct, frozen=True):
     urgent_ms: int
 
     def frees(self, row_ms: int, size_with_it: int) -> bool:
-        """Whether a row may be compacted whose newest record is of `row_ms`, and which has
-        `size_with_it` bytes together with all that follow it."""
+        """Whether a row may be compacted. `row_ms`: the time of its newest record; `size_with_it`:
+        bytes of the row and all later rows."""
         if row_ms > self.young_ms:
             return False
         return row_ms <= self.active_ms or size_with_it > self.active_size
@@ -88,7 +90,7 @@ class TopicCompaction:
 
     async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
         """Compact the partition if it is due. Raises LogError, CorruptBatch, UnsupportedCodec,
-        ValueError (its start was moved meanwhile), ApiError if the topic was deleted."""
+        ValueError if its start was moved meanwhile, and ApiError if the topic was deleted."""
         if not settings.has_policy("compact"):
             return
         opened = await self._partitions.open(topic, partition)
@@ -105,7 +107,7 @@ class TopicCompaction:
             await self._compact(topic, opened, dirty, end, settings)
 
     def forget(self, known: set[str]) -> None:
-        """Forget what is remembered of logs that are not in `known`."""
+        """Forget the measures of logs that are not in `known`."""
         for name in self._dirty.keys() - known:
             del self._dirty[name]
 
@@ -196,6 +198,6 @@ class TopicCompaction:
 
 
 def _is_worth_it(dirty: Dirty, end: int, least: float) -> bool:
-    """Whether the records up to `end` are more than the part `least` of all records."""
+    """Whether the records up to `end` are more than the share `least` of all records."""
     count = end - dirty.start
     return count > 0 and count / (count + dirty.records) > least

@@ -1,9 +1,9 @@
-"""Retention of one partition: the oldest batches go by age and by size.
-
-Rules are Kafka's, with a batch where Kafka has a segment. `retention.bytes`: the oldest batch goes
-as long as what is left is not smaller. `retention.ms`: the oldest batch goes once its newest record
-is older. Nothing at or above the high watermark goes, and batches go in the order of the log. The
-newest batch may go too: Kafka closes its active segment when all of it is too old.
+"""Retention of one partition: the oldest batches are deleted by age and by size. The rules are
+Kafka's, with a batch where Kafka has a segment. `retention.bytes`: the oldest batch is deleted if
+at least that many bytes are left. `retention.ms`: the oldest batch is deleted once its newest
+record is older. Batches are deleted in the order of the log, and never at or above the high
+watermark. The newest batch may be deleted too: Kafka closes its active segment when all of it is
+too old.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ log = structlog.get_logger("groupd.retention")
 
 NO_LIMIT = -1
 LOG_END = 2**63 - 1
-"""The end of a log that is not open, to which nothing is appended."""
+"""The end of a log that is not open, and to which nothing is appended."""
 
 
 async def durable_rows(
     logs: MeasuredLogs, name: str, from_offset: int, end_offset: int, rows_max: int = EXTENTS_MAX
 ) -> list[RowExtent]:
-    """Rows of a log from `from_offset` on that lie below `end_offset`. An append that is under way
-    does not count, whether the store has it already or not: what is replayed under `--record` has
-    to see the same rows. Raises LogError."""
+    """The rows of a log from `from_offset` on that end below `end_offset`. An append under way does
+    not count, even if the store has it already, because a replay of a recording has to see the same
+    rows. Raises LogError."""
     rows = await logs.extents(name, from_offset, rows_max)
     return [row for row in rows if row.last_offset < end_offset]
 
 
 class Deleted(Struct):
-    """What retention has deleted: rows of the store, nearly always one a batch."""
+    """What retention has deleted. `rows`: rows of the store, nearly always one for each batch."""
 
     rows: int = 0
     size: int = 0
 
 
 class Limits:
-    """Which of the oldest rows go: those whose newest record is before `oldest_ms` (None: no age is
-    too old), and those within the `excess` bytes."""
+    """Which of the oldest rows to delete: those whose newest record is before `oldest_ms` (None: no
+    limit on age), and those within the first `excess` bytes."""
 
     def __init__(self, oldest_ms: int | None, excess: int) -> None:
         self._oldest_ms = oldest_ms
         self._excess = excess
 
     def leading(self, rows: Sequence[RowExtent]) -> list[RowExtent]:
-        """The first of `rows` that go; call it in the order of the log. A row of which compaction
-        has left nothing goes with the next row that goes."""
+        """The first of `rows` that are to be deleted. Call it in the order of the log. A row that
+        compaction has emptied is deleted together with the next row that is."""
         gone = 0
         for count, row in enumerate(rows, 1):
             if not row.size:
@@ -82,11 +82,11 @@ class Retention:
         self._now = now
         self._rests = rests
         self.deleted = Deleted()
-        """Counts what retention has deleted since the start."""
+        """What was deleted since the start."""
 
     async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
-        """Delete what is beyond the topic's limits, some rows at a time. Raises LogError, ApiError
-        if the topic was deleted."""
+        """Delete what is beyond the topic's limits, some rows at a time. Raises LogError, and
+        ApiError if the topic was deleted."""
         if not settings.has_policy("delete"):
             return
         name = log_name(topic.topic_id, partition)

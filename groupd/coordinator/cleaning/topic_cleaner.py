@@ -1,8 +1,7 @@
-"""Goes round the topics: retention every `log.retention.check.interval.ms`, compaction every
-`log.cleaner.backoff.ms` while there is a topic to compact.
-
-One partition at a time, in small pieces with rests in between. A partition that cannot be cleaned
-stays as it is, and the others have their turn.
+"""Cleans all topics in turn: retention every `log.retention.check.interval.ms`, compaction every
+`log.cleaner.backoff.ms` while there is a topic to compact. It cleans one partition at a time, in
+small pieces with rests in between. A partition that cannot be cleaned stays as it is, and the next
+one follows.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
 
 REST_S = 0.002
 STEPS = 16
-"""Steps of a generator between two rests; one is some hundred records at most."""
+"""Steps of a generator between two rests. A step covers some hundred records at most."""
 
 PARTITIONS = 50
-"""Partitions that are looked at between two rests."""
+"""Partitions that are checked between two rests."""
 
 
 class TopicCleaner:
@@ -73,8 +72,8 @@ class TopicCleaner:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._bad: set[str] = set()
-        """Partitions that are damaged or need a codec that is not installed. They are left alone
-        until a restart."""
+        """Partitions that are damaged or need a codec that is not installed. They are skipped until
+        a restart."""
 
     @property
     def busy(self) -> bool:
@@ -88,7 +87,7 @@ class TopicCleaner:
             self._broker.add_listener(lambda name, overrides: self._set_compaction_alarm())
 
     async def close(self) -> None:
-        """Stops between two transactions, or lets the one under way end by itself."""
+        """Stop. A transaction of the store that is under way may still end by itself."""
         self._closed = True
         self._retention_alarm.cancel()
         self._compaction_alarm.cancel()
@@ -96,7 +95,7 @@ class TopicCleaner:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    # When
+    # When ---------------------------------------------------------------------------------
 
     def _set_retention_alarm(self) -> None:
         interval_ms = self._config.log_retention_check_interval_ms
@@ -134,14 +133,14 @@ class TopicCleaner:
             self._due.clear()
             self._task = None
 
-    # What
+    # What ---------------------------------------------------------------------------------
 
     async def check_retention(self) -> None:
-        """Every partition of every topic once."""
+        """Check every partition of every topic once."""
         await self._each(self.retention.check)
 
     async def check_compaction(self) -> None:
-        """Every partition of every topic once."""
+        """Check every partition of every topic once."""
         known = {
             log_name(topic.topic_id, partition)
             for topic in self._topics()
@@ -175,13 +174,13 @@ class TopicCleaner:
         except LogUnavailable:
             raise
         except (ApiError, LogFenced):
-            return  # deleted or opened anew meanwhile; the next time tells
+            return  # deleted or opened anew meanwhile: the next round checks it again
         except ValueError as error:
             log.debug("records were deleted meanwhile", topic=topic.name, reason=str(error))
         except (LogError, CorruptBatch, UnsupportedCodec) as error:
             self._failed(topic, partition, error)
         except Exception as error:
-            # A bug of ours. The log is as it was, and the next partitions have their turn.
+            # A bug of ours. The log is unchanged, and the next partitions follow.
             log.exception("cleaning failed", topic=topic.name, partition=partition)
             self._failed(topic, partition, error)
 

@@ -1,1 +1,1 @@
-"""Settings: how each is declared, what values it may have, where it is set."""
+"""Settings: how they are declared, what values they may have, and where they are set."""

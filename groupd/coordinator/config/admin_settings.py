@@ -1,4 +1,6 @@
-"""The settings of what groupd shows: the admin port, the lag of groups, traces."""
+"""The settings of what groupd shows to operators: the admin port, the lag of groups, and traces,
+which are sent as OTLP over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,11 @@ from urllib.parse import unquote, urlsplit
 from groupd.coordinator.config.settings import ConfigError, setting
 
 FROM_ENVIRONMENT = "environment"
-"""An endpoint that stands in the environment, where OpenTelemetry's own variables say it."""
+"""The value of the endpoint that means: use OpenTelemetry's own environment variables."""
 
 
 @dataclass(frozen=True)
 class AdminSettings:
-    """Names, credentials and TLS of the admin port; the lag of groups; traces, which go out as OTLP
-    over HTTP."""
-
     # The admin port
     admin_hosts: tuple[str, ...] = setting("groupd.admin.hosts", ())
     admin_authentication: str = setting(
@@ -43,7 +42,8 @@ class AdminSettings:
 
 
 def parse_headers(text: str) -> Mapping[str, str]:
-    """Raises ConfigError, which does not show what may be secret."""
+    """The headers in `text`, by name. Raises ConfigError, which shows no value because it may be
+    secret."""
     found: dict[str, str] = {}
     for pair in filter(str.strip, text.split(",")):
         name, equals, value = pair.partition("=")
@@ -59,7 +59,7 @@ def parse_headers(text: str) -> Mapping[str, str]:
 
 
 def check_otel(settings: AdminSettings) -> None:
-    """Raises ConfigError."""
+    """Raises ConfigError if the settings of traces are wrong."""
     endpoint = settings.otel_traces_endpoint
     parse_headers(settings.otel_traces_headers)
     if endpoint in ("", FROM_ENVIRONMENT):

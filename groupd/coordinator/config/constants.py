@@ -1,4 +1,4 @@
-"""Limits and times that no operator has a reason to change, and keys that are no settings here."""
+"""Limits and times that no operator has a reason to change, and keys that are not settings here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "ssl.keystore.type": "PEM",
     "ssl.truststore.type": "PEM",
 }
-"""Keys that files for Kafka have, that are accepted, and that change nothing -> the one value that
-may be given; empty: any."""
+"""Keys of Kafka's files that are accepted but have no effect -> the only value that may be given;
+empty: any value."""
 
 _FIXED = """
     group.consumer.assignor.offload.min.size groupd.consumer.target.linger.ms
@@ -37,63 +37,63 @@ REMOVED: Mapping[str, str] = {
     "groupd.otel.service.name": "set OTEL_SERVICE_NAME in the environment",
     "groupd.telemetry.enable": "clients are told as soon as there is a subscription",
 }
-"""Keys that used to be settings -> why they are none any more."""
+"""Keys that used to be settings -> why they no longer are."""
 
 
 @dataclass(frozen=True)
 class Constants:
-    """They are fields of the configuration, but no settings: no file and no flag changes them. A
-    test makes one smaller by a constructor argument. Times are milliseconds."""
+    """Fields of the configuration that are not settings: no file and no flag changes them. A test
+    changes one by a constructor argument. Times are milliseconds."""
 
     consumer_target_linger_ms: int = 5
     """How long a member that needs a new target assignment waits for others that come at the same
-    time; four times as long for a group's first, ten times once a second member has come. 0: not at
-    all, for tests in which requests come one by one (ADR 21)."""
+    time. A group's first target waits four times as long, and any target at least ten times as long
+    once a second change has come. 0: no wait, for tests in which requests come one by one (ADR
+    21)."""
     consumer_large_group_size: int = 6000
-    """From where on a group's target is computed in slices: its partitions, and 30 for each member
-    (ADR 20)."""
+    """A group of at least this size has its target computed in slices. The size is its partitions
+    plus 30 for each member (ADR 20)."""
     group_max_pending_members: int = 1000
-    """Most member ids of a classic group that were given out and are not used yet; the oldest one
-    is forgotten for the next."""
+    """The most member ids of a classic group that were given out and are not used yet. Beyond that
+    the oldest one is forgotten."""
 
     max_group_configs: int = 10_000
-    """Most groups with configs of their own; they need not exist."""
+    """The most groups with configs of their own. The groups need not exist."""
     max_partitions_per_topic: int = 10_000
     max_transaction_partitions: int = 5000
-    """Most partitions in one transaction. When a producer has more offsets pending in one partition
-    of __consumer_offsets, it cannot add any."""
+    """The most partitions in one transaction. A producer with more pending offsets than this in one
+    partition of __consumer_offsets cannot add any."""
     transaction_expiration_interval_ms: int = 3_600_000
-    """How often transactional ids that nobody has used for long are forgotten."""
+    """How often transactional ids that have been unused for long are removed."""
     producer_id_expiration_check_interval_ms: int = 600_000
     """How often idle producers are forgotten."""
     max_request_partition_size_limit: int = 2000
-    """Most partitions in one answer to DescribeTopicPartitions, as is Kafka's default."""
+    """The most partitions in one reply to DescribeTopicPartitions; Kafka's default."""
     acls_max: int = 50_000
     scram_users_max: int = 50_000
     quotas_max: int = 50_000
-    """Most entities with quotas."""
+    """The most entities with quotas."""
 
     fetch_max_wait_ms: int = 2**31 - 1
-    """Longest time that a Fetch waits for records, whatever the client asks for: as long as it
-    likes. Short in the profile `test`, where requests behind it on the same connection should not
-    have to wait."""
+    """The longest time that a Fetch waits for records; by default as long as the client asks for.
+    Short in the profile `test`, so that requests behind it on the same connection need not wait."""
     request_max_items: int = 250_000
-    """Most items (partitions, groups, members ...) in the arrays of one request."""
+    """The most items (partitions, groups, members ...) in the arrays of one request."""
     queued_max_requests: int = 1000
-    """Requests of one connection under way before it is not read further."""
+    """The number of requests under way at which a connection is not read any further."""
     write_buffer_max_bytes: int = 65_536
-    """Unsent reply bytes of one connection before it is not read further."""
+    """The number of unsent reply bytes at which a connection is not read any further."""
     write_stall_timeout_ms: int = 60_000
-    """A client that does not read its replies for so long is dropped."""
+    """A client that has not read its replies for so long is disconnected."""
     tls_handshakes_max: int = 500
-    """Most TLS handshakes under way at once. Further clients wait; while they do, the oldest
-    handshake of the address with most makes room for those of other addresses at once, and for
-    those of its own when it has lasted a fortieth of its time."""
+    """The most TLS handshakes under way at once. While further clients wait, the oldest handshake
+    of the network with most is ended: at once for a client of a network with fewer, and for newer
+    clients of its own network once it has lasted a fortieth of its time."""
     tls_handshake_timeout_ms: int = 10_000
-    """Time from the connection to the end of the TLS handshake."""
+    """The time from the connection to the end of the TLS handshake."""
     tls_reload_interval_ms: int = 10_000
-    """How often the files of certificates are looked at."""
+    """How often the files of certificates are checked for changes."""
     authentication_timeout_ms: int = 30_000
-    """A client that has not said who it is for so long is closed."""
+    """A client that has not authenticated for so long is disconnected."""
     sasl_server_max_receive_size: int = 524_288
-    """Largest frame before a client has said who it is, as is Kafka's default."""
+    """The largest frame before a client has authenticated; Kafka's default."""

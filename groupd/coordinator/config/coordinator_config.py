@@ -1,7 +1,6 @@
-"""Configuration: one frozen dataclass, built once, passed down.
-
-Each setting names its Kafka key, default and range in `setting(...)`, and `settings.json` says what
-it means. Unknown keys and values out of range are `ConfigError`s of one line.
+"""The configuration: one frozen dataclass that is built once and passed down. `setting(...)` gives
+each setting its Kafka key, default and range; `settings.json` says what it means. Unknown keys and
+values out of range are `ConfigError`s of one line.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from groupd.coordinator.suggest import did_you_mean
 _INT_MAX = 2**31 - 1
 
 PROTOCOLS = ("classic", "consumer")
-"""The group protocols that there are here. Kafka's `streams` and `share` are not."""
+"""The group protocols that groupd has. It has no `streams` and no `share`."""
 
 
 @dataclass(frozen=True)
 class CoordinatorConfig(AdminSettings, NodeSettings, DataSettings, SecuritySettings, Constants):
-    """Every setting of the daemon, and its constants. Keys that Kafka does not have start with
+    """All settings of the daemon, and its constants. Keys that Kafka does not have begin with
     `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -98,7 +97,8 @@ class CoordinatorConfig(AdminSettings, NodeSettings, DataSettings, SecuritySetti
     history_retention_ms: int = setting("groupd.history.retention.ms", 604800000, low=-1)
 
     listener_overrides: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """(`listener.name.NAME.KEY`, value as text), by key: see `listener_keys.py`."""
+    """Settings of single listeners: (`listener.name.NAME.KEY`, value as text), sorted by key. See
+    `settings.ListenerKey`."""
 
     @property
     def consumer_protocol_enabled(self) -> bool:
@@ -121,19 +121,20 @@ PROFILES: Mapping[str, CoordinatorConfig] = {
         log_retention_ms=-1,
     ),
 }
-"""Configurations by name, below the settings that are given one by one. `test` is for integration
-tests. Groups form and move at once, and sessions may be short or long; the session timeout itself
-stays Kafka's, so that a slow machine or a breakpoint fences nobody. Records stay until a topic says
-otherwise: a test that moves the clock by a week for something else would lose them."""
+"""Configurations by name; settings that are given one by one override them. `test` is for
+integration tests: groups form and change at once, and sessions may be short or long. The session
+timeout itself stays Kafka's, so that a slow machine or a breakpoint does not fence a member.
+Records stay unless a topic says otherwise: a test that moves the clock by a week for another reason
+would lose them."""
 
 FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
     entry.metadata["key"]: entry for entry in fields(CoordinatorConfig) if "key" in entry.metadata
 }
-"""Kafka name -> dataclass field."""
+"""Kafka's key -> dataclass field."""
 
 
 def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> CoordinatorConfig:
-    """`base` with the given Kafka-named settings. Raises ConfigError."""
+    """`base` with the given settings, by Kafka's keys. Raises ConfigError."""
     changes: dict[str, Any] = {}
     overrides = dict(base.listener_overrides)
     for key, text in settings.items():
@@ -163,7 +164,7 @@ def _check_without_effect(key: str, text: str, only: str) -> None:
 
 
 def _checked_override(key: str, text: str) -> str:
-    """The value of a setting of one listener. Raises ConfigError."""
+    """The value of a setting for one listener. Raises ConfigError."""
     entry = FIELDS_BY_KEY[checked_listener_key(key, FIELDS_BY_KEY).key]
     try:
         parse_value(entry, text)
@@ -173,7 +174,7 @@ def _checked_override(key: str, text: str) -> str:
 
 
 def settings_of(config: CoordinatorConfig) -> dict[str, str]:
-    """Every setting by its Kafka name, as `with_settings` takes it, except secrets."""
+    """All settings by Kafka's keys, as `with_settings` takes them, except secrets."""
     found = {
         key: setting_text(getattr(config, entry.name))
         for key, entry in FIELDS_BY_KEY.items()
@@ -183,13 +184,14 @@ def settings_of(config: CoordinatorConfig) -> dict[str, str]:
 
 
 def constants_of(config: CoordinatorConfig) -> dict[str, int]:
-    """The constants that are not as they are in production: those of a profile or a test."""
+    """The constants that a profile or a test has changed."""
     values = {entry.name: getattr(config, entry.name) for entry in fields(Constants)}
     return {name: value for name, value in values.items() if value != getattr(Constants, name)}
 
 
 def with_constants(base: CoordinatorConfig, constants: Mapping[str, object]) -> CoordinatorConfig:
-    """`base` with what `constants_of` gave. Anything else is left out."""
+    """`base` with the constants that `constants_of` has returned. Anything else in `constants` is
+    ignored."""
     names = {entry.name for entry in fields(Constants)}
     known: dict[str, Any] = {
         name: value
@@ -200,14 +202,14 @@ def with_constants(base: CoordinatorConfig, constants: Mapping[str, object]) -> 
 
 
 def secret(key: str) -> bool:
-    """Whether the value of a setting, also of one listener, must never be shown."""
+    """Whether the value of a setting, also of one for a single listener, must never be shown."""
     if key.startswith(LISTENER_PREFIX):
         key = listener_key(key).key
     return bool(FIELDS_BY_KEY[key].metadata["sensitive"])
 
 
 def validate(config: CoordinatorConfig) -> None:
-    """Checks the rules between settings. Raises ConfigError."""
+    """Check the rules between settings. Raises ConfigError."""
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         stem = f"consumer_{{}}{name.replace('.', '_')}_ms"
         low, value, high = (getattr(config, stem.format(part)) for part in ("min_", "", "max_"))

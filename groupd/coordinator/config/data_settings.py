@@ -1,4 +1,4 @@
-"""The settings of topics, their records and transactions, which the data plane reads."""
+"""The settings that the data plane reads: topics, records and transactions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Defaults of topics, what becomes of their records, limits of requests and transactions."""
-
     # Retention and compaction
     log_cleanup_policy: tuple[str, ...] = setting("log.cleanup.policy", ("delete",))
     log_retention_hours: int = setting("log.retention.hours", 168, low=-1, high=_INT_MAX)

@@ -1,7 +1,6 @@
-"""Configs that clients may set on a resource: how a key is declared, checked and changed.
-
-There is one way for topics, groups, the broker and subscriptions to clients' metrics. Texts are
-those of Kafka's ConfigAdminManager and ConfigurationControlManager.
+"""Configs that clients may set on a resource: how a key is declared, checked and changed. Topics,
+groups, the broker and subscriptions to clients' metrics all use this. Texts are those of Kafka's
+ConfigAdminManager and ConfigurationControlManager.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from groupd.protocol.messages.topics import AlterConfig, AlterResource, ConfigSy
 from groupd.protocol.primitives import STRING_BYTES_MAX
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""Operations of IncrementalAlterConfigs."""
+"""The operations of IncrementalAlterConfigs."""
 
 _LIST_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
@@ -32,12 +31,12 @@ WantedKeys = Container[str] | None
 """Names of keys; None = all."""
 
 CONFIGS_MAX = 1000
-"""Most configs of one resource in one request: several times as many as there are keys."""
+"""The most configs of one resource in one request: several times the number of keys."""
 
 
 class ConfigKey(Struct, frozen=True):
-    """A key, what its value may be, and the value where nobody has set one. `broker_key`: the key
-    of the broker whose value counts instead of `default`."""
+    """A key, the values that it may have, and its default. `broker_key`: the broker's key whose
+    value takes the place of `default`."""
 
     name: str
     rule: ValueRule
@@ -48,7 +47,7 @@ class ConfigKey(Struct, frozen=True):
     def described(
         self, value: str | None, source: int, synonyms: tuple[ConfigSynonym, ...] = ()
     ) -> ConfigValue:
-        """The value as DescribeConfigs shows it. `source`: where it comes from."""
+        """The value as DescribeConfigs shows it. `source`: where the value comes from."""
         return ConfigValue(
             name=self.name,
             value=value,
@@ -61,8 +60,8 @@ class ConfigKey(Struct, frozen=True):
 
 
 class ConfigTable:
-    """All keys of one kind of resource. `unknown`: code and text for a key that is not there, to
-    which the key's name is added; `invalid`: code for a value that the key's rule forbids."""
+    """All keys of one type of resource. `unknown`: code and text for an unknown key, whose name is
+    added to the text. `invalid`: code for a value that the key's rule forbids."""
 
     def __init__(
         self, keys: Iterable[ConfigKey], *, unknown: tuple[ErrorCode, str], invalid: ErrorCode
@@ -72,7 +71,7 @@ class ConfigTable:
         self._invalid = invalid
 
     def key(self, name: str) -> ConfigKey:
-        """Raises ApiError."""
+        """The key with this name. Raises ApiError if there is none."""
         key = self.keys.get(name)
         if key is None:
             code, text = self._unknown
@@ -100,7 +99,7 @@ class ConfigTable:
     ) -> dict[str, str]:
         """The overrides after the changes. `effective(overrides, key)`: the list value to which
         items are appended. `check(key, stored value)`: one more rule, which raises ApiError. To
-        delete a key that is not there, or not known, is no mistake. Raises ApiError."""
+        delete a key that has no override, or is unknown, is not an error. Raises ApiError."""
         result = dict(overrides)
         for change in changes:
             name, operation, value = change.name, change.operation, change.value or ""
@@ -131,7 +130,8 @@ class ConfigTable:
 
 
 def check_count(configs: Collection[object]) -> None:
-    """Raises ApiError INVALID_REQUEST for more configs of one resource than `CONFIGS_MAX`."""
+    """Raises ApiError INVALID_REQUEST if there are more than `CONFIGS_MAX` configs of one
+    resource."""
     if len(configs) > CONFIGS_MAX:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -140,7 +140,8 @@ def check_count(configs: Collection[object]) -> None:
 
 
 def check_changes(changes: tuple[AlterConfig, ...]) -> None:
-    """Raises ApiError INVALID_REQUEST for a key that is given twice and for a missing value."""
+    """Raises ApiError INVALID_REQUEST if there are too many changes, a key is named twice, or a
+    value is missing."""
     check_count(changes)
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
@@ -155,8 +156,8 @@ def check_changes(changes: tuple[AlterConfig, ...]) -> None:
 
 
 def changes_to(asked: AlterResource, current: Mapping[str, str]) -> tuple[AlterConfig, ...]:
-    """What the request changes in the overrides `current`: AlterConfigs deletes what it does not
-    name."""
+    """The changes that the request makes to the overrides `current`. AlterConfigs deletes the keys
+    that it does not name."""
     if not asked.replace:
         return asked.configs
     named = {change.name for change in asked.configs}

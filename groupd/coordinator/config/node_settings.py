@@ -1,4 +1,6 @@
-"""The settings of a node: what it is, its lease in a cluster, how many connections it serves."""
+"""The settings of a node: its identity, its lease in a cluster, and limits of connections and of
+what they send.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,11 @@ from groupd.coordinator.config.settings import ConfigError, setting
 _INT_MAX = 2**31 - 1
 
 _RENEWALS = 4
-"""How many times a lease is renewed in its length, so that one failure costs nothing."""
+"""How many times a lease is renewed during its length, so that one failed renewal does no harm."""
 
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What a node tells of itself; limits of connections and of what they send."""
-
     # The daemon
     node_id: int = setting("node.id", 0, low=0)
     store_wait_ms: int = setting("groupd.store.wait.ms", 60000, low=0)
@@ -35,7 +35,7 @@ class NodeSettings:
 
     @property
     def cluster_renew_ms(self) -> int:
-        """How often a node of a cluster renews its lease."""
+        """How often a node of a cluster renews its lease, in milliseconds."""
         return self.cluster_lease_ms // _RENEWALS
 
 
@@ -57,5 +57,6 @@ def limits_by_address(settings: NodeSettings) -> dict[str, int]:
 
 
 def plain_address(address: str) -> str:
-    """The address; an IPv4 address in IPv6's form, as a socket for both has it, as IPv4."""
+    """The address in one form: an IPv4 address that a socket for both versions shows as IPv6
+    becomes IPv4."""
     return address.removeprefix("::ffff:") if "." in address else address

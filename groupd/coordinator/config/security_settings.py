@@ -11,8 +11,6 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @dataclass(frozen=True)
 class SecuritySettings:
-    """Where clients connect to, how they prove who they are, and what they may do."""
-
     # Listeners
     listeners: tuple[str, ...] = setting("listeners", ())
     advertised_listeners: tuple[str, ...] = setting("advertised.listeners", ())
@@ -102,7 +100,7 @@ def super_users(settings: SecuritySettings) -> frozenset[str]:
 
 
 def check_rights(settings: SecuritySettings) -> None:
-    """Rules of the settings about rights. Raises ConfigError."""
+    """Check the settings about rights. Raises ConfigError."""
     super_users(settings)
     if settings.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
         raise ConfigError(

@@ -1,7 +1,5 @@
-"""How one setting is declared, read and written as text; `coordinator_config.py` has all of them.
-
-The settings are standard data classes: their fields carry metadata, which a msgspec struct has no
-room for.
+"""How one setting is declared, read and written as text; `coordinator_config.py` has all settings.
+They are standard data classes: fields carry metadata, for which a msgspec struct has no place.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _LONG_MAX = 2**63 - 1
 
 
 class ConfigError(ValueError):
-    """`str()` is one line that says what is wrong and how to mend it."""
+    """`str()` is one line that says what is wrong and how to correct it."""
 
 
 def setting(
@@ -33,13 +31,12 @@ def setting(
     sensitive: bool = False,
     internal: bool = False,
 ) -> Any:
-    """A field with its Kafka name and bounds (inclusive); `settings.json` says what it means.
-    Default None: a whole number that may be left unset. `sensitive`: a secret, which is never
-    shown, logged or recorded. `internal`: internal in Kafka, where clients see it only once
-    somebody has set it."""
+    """A field with its Kafka key and bounds (inclusive); `settings.json` says what it means.
+    Default None: a whole number that may be unset. `sensitive`: a secret, which is never shown,
+    logged or recorded. `internal`: as in Kafka, clients see the setting only once it is set."""
     return field(
         default=default,
-        # A secret must not stand in the `repr` of the configuration either.
+        # The `repr` of the configuration must not show secrets either.
         repr=not sensitive,
         metadata={
             "key": key,
@@ -53,8 +50,8 @@ def setting(
 
 
 class Described(Struct, frozen=True):
-    """`why`: who changes the setting, and when. What nobody changes is no setting but a constant
-    (`constants.py`)."""
+    """What a setting means. `why`: who changes it, and when. A value that nobody changes is a
+    constant (`constants.py`), not a setting."""
 
     meaning: str
     why: str
@@ -62,18 +59,17 @@ class Described(Struct, frozen=True):
 
 @cache
 def descriptions() -> Mapping[str, Mapping[str, Described]]:
-    """What the settings mean, by section and key, from `settings.json`."""
+    """The meaning of all settings, by section and key, from `settings.json`."""
     text = Path(__file__).with_name("settings.json").read_bytes()
     return json.decode(text, type=dict[str, dict[str, Described]])
 
 
 def described(key: str) -> Described:
-    """What one setting means."""
     return next(entries[key] for entries in descriptions().values() if key in entries)
 
 
 def setting_text(value: Any) -> str:
-    """A value as `parse_value` reads it; empty for one that is unset."""
+    """The value as text that `parse_value` reads; empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -82,7 +78,7 @@ def setting_text(value: Any) -> str:
 
 
 def parse_value(entry: Field[Any], text: str) -> Any:
-    """The typed value of one field from text, checked against its own bounds."""
+    """The typed value of one field from text, checked against the field's own bounds."""
     key, meta, text = entry.metadata["key"], entry.metadata, text.strip()
     if isinstance(entry.default, bool):
         if text.lower() not in ("true", "false"):
@@ -123,8 +119,9 @@ _OF_MECHANISMS = ("sasl.", "connections.max.reauth.ms")
 
 
 class ListenerKey(Struct, frozen=True):
-    """`text` is the whole key. `listener` and `mechanism` are in lower case; `mechanism` None: the
-    value holds for the listener, whatever mechanism a client uses."""
+    """The parts of the key of a setting for one listener. `text`: the whole key. `listener`,
+    `mechanism`: in lower case. `mechanism` None: the value holds for all mechanisms of the
+    listener."""
 
     text: str
     listener: str
@@ -133,7 +130,7 @@ class ListenerKey(Struct, frozen=True):
 
 
 def may_be_of_listener(key: str) -> bool:
-    """Whether `key` may have another value for one listener."""
+    """Whether the setting `key` may have a different value for a single listener."""
     return key.startswith(_PREFIXES) and key not in _NOT
 
 
@@ -147,8 +144,8 @@ def listener_key(text: str) -> ListenerKey:
 
 
 def checked_listener_key(text: str, known: Collection[str]) -> ListenerKey:
-    """The parts of a key, as `listener_key` gives them. Raises ConfigError unless the key is one of
-    `known` and may have another value there."""
+    """The parts of a key, as `listener_key` returns them. Raises ConfigError unless the key is one
+    of `known` and may be set for a single listener."""
     found = listener_key(text)
     if not found.key or found.listener != found.listener.lower():
         raise ConfigError(f"{text}: must be listener.name.NAME.KEY with the name in lower case")

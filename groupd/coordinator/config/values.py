@@ -1,6 +1,5 @@
-"""Values of configs that clients may set: types, bounds, and Kafka's words for what is wrong.
-
-Rules and texts are those of Kafka's `ConfigDef` (parseType, Range, ValidString, ValidList).
+"""Values of configs that clients may set: types, bounds, and Kafka's error texts. Rules and texts
+are those of Kafka's `ConfigDef` (parseType, Range, ValidString, ValidList).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = 1, 2, 3, 4, 5, 6, 7, 9
-"""Config types, as DescribeConfigs numbers them."""
+"""Types of configs, as DescribeConfigs numbers them."""
 
 SOURCE_TOPIC, SOURCE_DYNAMIC_BROKER, SOURCE_DYNAMIC_DEFAULT_BROKER = 1, 2, 3
 SOURCE_STATIC_BROKER, SOURCE_DEFAULT, SOURCE_CLIENT_METRICS, SOURCE_GROUP = 4, 5, 7, 8
@@ -23,12 +22,12 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class InvalidValue(ValueError):
-    """`str()` is Kafka's sentence."""
+    """`str()` is Kafka's error text."""
 
 
 class ValueRule(Struct, frozen=True):
-    """What a value may be. `low`/`high` bound numbers inclusively; `or_equal` is one more number
-    that is allowed; `choices` bound strings and the items of lists."""
+    """The values that are allowed. `low`, `high`: inclusive bounds of numbers; `or_equal`: one more
+    allowed number; `choices`: allowed strings, and allowed items of lists."""
 
     config_type: int
     low: float | None = None
@@ -38,7 +37,7 @@ class ValueRule(Struct, frozen=True):
 
 
 def check_value(name: str, text: str, rule: ValueRule) -> str:
-    """The value in its stored form. Raises InvalidValue."""
+    """The value in the form in which it is stored. Raises InvalidValue."""
     text = text.strip()
     if rule.config_type == BOOLEAN:
         if text.lower() not in ("true", "false"):

@@ -1,1 +1,1 @@
-"""The work of `groupd log`: showing, checking and moving the coordinator's logs."""
+"""The functions behind `groupd log`: showing, checking and moving the coordinator's logs."""

@@ -24,13 +24,14 @@ async def dump_lines(
     *,
     as_json: bool,
 ) -> AsyncIterator[str]:
-    """The lines, partition by partition, each in the order of its offsets. Raises LogToolError."""
+    """The lines of all wanted partitions, one after the other, each in the order of its offsets.
+    Raises LogToolError."""
     there = await source.partitions()
     for partition in sorted(set(partitions or ()) - set(there)):
         raise LogToolError(f"--partition {partition}: there is no such log; there are {there}")
     for partition in partitions or there:
         selection, log = make_selection(), log_name(partition)
-        # Transactions must be followed from their first record on.
+        # A transaction must be followed from its first record on.
         from_ms = None if selection.groups else selection.from_ms
         async for batch in source.batches(partition, from_ms):
             if not selection.may_hold(batch.header):
@@ -46,7 +47,7 @@ async def dump_lines(
 
 
 def parse_types(text: str | None) -> frozenset[str]:
-    """The names in a comma-separated list; empty = all."""
+    """The record types in a comma-separated list; an empty list means all. Raises LogToolError."""
     names = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
     for name in sorted(names - set(CHOICES)):
         raise LogToolError(f"--type {name}: must be one of {', '.join(CHOICES)}")
@@ -55,8 +56,8 @@ def parse_types(text: str | None) -> frozenset[str]:
 
 class Selection(Struct):
     """Which entries are shown. `from_ms` is inclusive, `to_ms` exclusive. Markers have no group:
-    with `groups`, a marker is shown if its transaction wrote to one of these groups. Therefore one
-    object serves for one log only."""
+    with `groups`, a marker is shown if its transaction wrote to one of these groups. So one object
+    serves only one log."""
 
     groups: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -69,8 +70,8 @@ class Selection(Struct):
         return not (self.groups or self.types) and self.from_ms is None and self.to_ms is None
 
     def may_hold(self, header: BatchHeader) -> bool:
-        """False when no record of a batch can be selected. Transactions must be followed in any
-        case, so only batches outside transactions are skipped."""
+        """False if no record of the batch can be selected. Transactions must be followed, so only
+        batches outside transactions are skipped."""
         if self.from_ms is None or header.is_transactional:
             return True
         return header.max_timestamp_ms >= self.from_ms
@@ -102,8 +103,8 @@ class Selection(Struct):
 
 
 def json_line(log: str, partition: int, entry: LogEntry) -> str:
-    """One object: where and when, then key and value in the shape of Kafka's formatters. What is
-    not decoded stands as base64 under `raw`."""
+    """One JSON object: log, offset, time, then key and value in the shape of Kafka's formatters. A
+    record that is not decoded is base64 under `raw`."""
     raw = entry.raw
     line: dict[str, Any] = {
         "log": log,
@@ -138,7 +139,7 @@ def json_line(log: str, partition: int, entry: LogEntry) -> str:
 
 
 def text_line(log: str, entry: LogEntry) -> str:
-    """`log@offset time type key=... -> value=...` with the fields' names in Kafka's schemas."""
+    """`log@offset time type key=... -> value=...`, with the field names of Kafka's schemas."""
     raw = entry.raw
     parts = [f"{log}@{raw.offset}", time_quoted(raw.timestamp_ms), entry.kind]
     if entry.marker is not None:
@@ -165,7 +166,7 @@ def text_line(log: str, entry: LogEntry) -> str:
 
 
 def time_quoted(timestamp_ms: int) -> str:
-    """The time in UTC, or the number when it is not a valid time."""
+    """The time in UTC, or the number if it is not a valid time."""
     try:
         time = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
     except (ValueError, OverflowError, OSError):
@@ -196,7 +197,7 @@ def _fields(data: dict[str, Any]) -> str:
 
 
 def _quoted(value: str) -> str:
-    """The text as it is when it cannot be misread, else as a JSON string, so that one record stays
-    one line."""
+    """The text as it is if it cannot be misread, else as a JSON string, so that a record stays one
+    line."""
     plain = value.isprintable() and value and not set(' "=') & set(value)
-    return value if plain else json.dumps(value)  # escapes what is not ASCII, unlike msgspec
+    return value if plain else json.dumps(value)  # escapes characters outside ASCII, unlike msgspec

@@ -1,5 +1,5 @@
-"""Turns batches into entries: one entry for each record, decoded if possible, with the name of its
-type and the group that its key belongs to.
+"""Turns batches into entries: one for each record, decoded if possible, with the name of its type
+and the group of its key.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class LogToolError(Exception):
     """`str()` is one line that says what is wrong and how to correct it."""
 
 
-# Keys of all types, also of those that this coordinator does not hold, begin with the group id. So
-# records of share and streams groups can be counted, filtered and left out by group.
+# The keys of all types begin with the group id, also of types that this coordinator does not hold.
+# So records of share and streams groups can be counted, filtered and left out by group.
 
 _LENGTH = struct.Struct(">h")
 
 MARKER = "marker"
-"""Control records, which have no type of their own."""
+"""The kind of control records, which have no type of their own."""
 
 TYPE_NAMES = {
     0: "legacy-offset-commit",
@@ -74,7 +74,7 @@ def type_name(number: int) -> str:
 
 
 def group_of(key: bytes) -> str | None:
-    """The group id in an encoded key; None when the type is unknown or the key is damaged."""
+    """The group id in an encoded key; None if the type is unknown or the key is damaged."""
     try:
         if record_type(key) not in TYPE_NAMES and key[:2] not in TYPES_BY_PREFIX:
             return None
@@ -90,8 +90,8 @@ UNREADABLE = "unreadable"
 
 
 class LogEntry(Struct, frozen=True):
-    """One record and where it stands. `kind`: its type's name, or `marker`. `record`: None for
-    markers, types that are not held here, and what does not decode (`error` says why)."""
+    """One record and its batch. `kind`: the name of its type, or `marker`. `record`: None for
+    markers, for types that are not held here, and if decoding fails (`error` says why)."""
 
     header: BatchHeader
     raw: BatchRecord
@@ -104,14 +104,15 @@ class LogEntry(Struct, frozen=True):
 
     @property
     def producer(self) -> tuple[int, int] | None:
-        """The producer's (id, epoch), or None outside transactions."""
+        """The producer's (id, epoch); None outside transactions."""
         if self.header.producer_id < 0:
             return None
         return self.header.producer_id, self.header.producer_epoch
 
 
 def entries_of(batch: Batch) -> Iterator[LogEntry]:
-    """Raises CorruptBatch and UnsupportedCodec; records that do not decode are entries too."""
+    """The entries of a batch, including records that do not decode. Raises CorruptBatch and
+    UnsupportedCodec."""
     for raw in iter_records(batch):
         if batch.header.is_control:
             yield LogEntry(batch.header, raw, MARKER, marker=decode_marker(raw))
@@ -120,7 +121,7 @@ def entries_of(batch: Batch) -> Iterator[LogEntry]:
 
 
 def entry_of(header: BatchHeader, raw: BatchRecord) -> LogEntry:
-    """The entry of a record that is no control record."""
+    """The entry of a record that is not a control record."""
     if raw.key is None:
         return LogEntry(header, raw, UNREADABLE, error="a record without a key")
     try:

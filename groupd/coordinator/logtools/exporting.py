@@ -1,9 +1,9 @@
 """`groupd log export`: writes the offsets log as Kafka's segment files.
 
-With the same partition count as the store, batches keep their offsets and everything else. With
-another count, the latest records are written into new batches. The topic ids are those of this
-store. A cluster whose topics have other ids would not find offsets that carry them, so by default
-the ids are left out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
+If the target has as many partitions as the store, batches keep their offsets and everything else.
+Otherwise the newest records are written into new batches. The topic ids are those of this store. A
+cluster whose topics have other ids would not find offsets with them, so by default the ids are left
+out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OFFSET_VALUE_WITHOUT_ID = 3
 
 
 class ExportOptions(Struct, frozen=True):
-    """Options of an export. `partitions`: None = as many as the source has. `keep_ids`: topic ids
-    stay, and so do the bytes of the records."""
+    """`partitions`: None = as many as the source has. `keep_ids`: keep topic ids, and so the bytes
+    of the records."""
 
     groups: frozenset[str] = frozenset()
     partitions: int | None = None
@@ -41,8 +41,6 @@ class ExportOptions(Struct, frozen=True):
 
 
 class Exported(Struct):
-    """What was written."""
-
     partitions: int = 0
     batches: int = 0
     records: int = 0
@@ -96,9 +94,9 @@ async def _repartitioned(
 
 
 def _chosen(batch: Batch, options: ExportOptions) -> bytes | None:
-    """The batch with only the selected records, in the chosen form. Its own bytes if nothing
-    changes; None if no record is left. Markers do not depend on the groups: a marker has no effect
-    without its transaction's records."""
+    """The batch with only the selected records, in the chosen form. If nothing changes, its own
+    bytes; None if no record is left. Markers are kept for all groups: a marker without records of
+    its transaction has no effect."""
     if batch.header.is_control or (options.keep_ids and not options.groups):
         return batch.payload
     changed = False

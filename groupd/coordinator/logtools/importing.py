@@ -36,10 +36,10 @@ RECORD_OVERHEAD_BYTES = 24
 
 
 class ImportPlan(Struct):
-    """The plan. `records`: by partition, in the order of writing. `groups`: the number of groups by
-    type. `kept_here`: groups that are already in the store and stay as they are. `ends`: the
-    smallest end that a log of a topic must have, by the log's name. `missing`: topics that neither
-    exist here nor are created."""
+    """What an import will write. `records`: by partition, in the order of writing. `groups`: the
+    number of groups by type and state. `kept_here`: groups that are in the store already and stay
+    as they are. `ends`: the smallest end that the log of a topic must get, by the log's name.
+    `missing`: topics that do not exist here and are not created."""
 
     partitions: int
     tally: Tally
@@ -57,14 +57,14 @@ class ImportPlan(Struct):
 
 
 def fresh_shard() -> GroupCoordinatorShard:
-    """A shard into which records can be replayed; it serves no requests."""
+    """A shard into which records can be replayed. It serves no requests."""
     return GroupCoordinatorShard(ShardState(CoordinatorConfig(), new_id, {}))
 
 
 def distribute(
     kept: Iterable[Kept], partitions: int, leave_out: Iterable[str]
 ) -> dict[int, list[Kept]]:
-    """The records by the partition that a group id hashes to here, without the groups in
+    """The records by the partition that their group id hashes to here, without the groups in
     `leave_out`."""
     out = frozenset(leave_out)
     records: dict[int, list[Kept]] = {}
@@ -75,8 +75,8 @@ def distribute(
 
 
 def try_out(plan: ImportPlan) -> None:
-    """Replay the plan into a new coordinator and count what it makes. Raises LogToolError when a
-    daemon could not load it."""
+    """Replay the plan into a new coordinator, and count its groups and offsets. Raises LogToolError
+    if a daemon could not load the records."""
     for partition, records in plan.records.items():
         shard = fresh_shard()
         for offset, one in enumerate(records):
@@ -100,8 +100,8 @@ def new_topics(
     here: Mapping[str, TopicId],
     partitions: Mapping[str, int],
 ) -> Iterator[StoredTopic]:
-    """The topics to create, each with the id that it has in the source. `partitions` overrides the
-    known counts. Topics with names that are not valid here are left out."""
+    """The topics to create, each with its id in the source. `partitions` overrides the known
+    counts. Topics with names that are not valid here are left out."""
     taken = set(here.values())
     for name, topic in sorted(topics.items()):
         if name in here or not topic.used or is_internal(name) or not _legal(name):
@@ -127,8 +127,8 @@ def _legal(name: str) -> bool:
 
 
 def batches_of(records: Iterable[Kept], offset: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """(base offset, last offset, max timestamp, payload) of batches outside transactions, from
-    `offset` on; each record keeps its time."""
+    """(base offset, last offset, max timestamp, payload) of batches outside transactions, beginning
+    at `offset`. Each record keeps its time."""
     waiting: list[BatchRecord] = []
     size = 0
     for one in records:
@@ -148,15 +148,17 @@ def _packed(records: list[BatchRecord]) -> tuple[int, int, int, bytes]:
     return records[0].offset, records[-1].offset, newest_ms, plain_batch(records)
 
 
+# The import ---------------------------------------------------------------------------------
+
 # Everything is tried out before anything is written, and all records are written in one
 # transaction, so an import is complete or has no effect. Topics are created before that
-# transaction; without it they do no harm.
+# transaction. If it fails, they do no harm.
 
 DEFAULT_PARTITIONS = 50
 _NAMED_GROUPS = 5
 
 States = Callable[[Sequence[str]], Awaitable[Mapping[str, LogState]]]
-"""Returns the states of logs by name. A reader leaves out logs that do not exist."""
+"""Returns the states of logs by name. Logs that do not exist are left out."""
 
 
 class Target(PartitionLogs, Catalogue, Protocol):
@@ -164,9 +166,8 @@ class Target(PartitionLogs, Catalogue, Protocol):
 
 
 class ImportOptions(Struct, frozen=True):
-    """Options of an import. `partitions`: the partition count of the offsets log, for a store that
-    has none yet. `topic_partitions`: partition counts by topic that override those of the
-    source."""
+    """`partitions`: the partition count of the offsets log, for a store that has none yet.
+    `topic_partitions`: partition counts by topic that override those of the source."""
 
     merge: bool = False
     create_topics: bool = False
@@ -182,8 +183,8 @@ async def plan_import(
     states: States,
     options: ImportOptions,
 ) -> ImportPlan:
-    """Make the plan. `topics`: what is known beside the records. `store`: None when there is none
-    yet. Raises LogToolError when nothing should be written."""
+    """Make the plan. `topics`: what is known of topics besides the records. `store`: None if it
+    does not exist yet. Raises LogToolError if nothing should be written."""
     made_with = None if store is None else await partitions_of(store)
     if None not in (made_with, options.partitions) and made_with != options.partitions:
         raise LogToolError(
@@ -233,7 +234,7 @@ async def partitions_of(store: Catalogue) -> int | None:
 
 
 async def _groups(store: Target, states: States, partitions: int) -> set[str]:
-    """The groups of the store, as a daemon would load them."""
+    """The groups in the store, as a daemon would load them."""
     found: set[str] = set()
     both = [name(p) for name in (offsets_log_name, compacted_log_name) for p in range(partitions)]
     opened = await states(both)
@@ -262,9 +263,9 @@ async def write_plan(plan: ImportPlan, store: Target) -> None:
     appends = []
     for name, state in (await store.open_many(list(plan.ends))).items():
         if state.next_offset == 0:
-            # The topic's records stay in the other cluster. Committed offsets must lie inside the
-            # log all the same, or clients would reset them. Everything below reads as compacted
-            # away.
+            # The topic's records stay in the other cluster. Committed offsets must still lie inside
+            # the log here, or clients would reset them. So an empty batch stands for the records,
+            # as if all were compacted away.
             last = plan.ends[name] - 1
             bare = empty_batch(last, last)
             appends.append(Append(name, state.owner_epoch, 0, last, -1, bare))

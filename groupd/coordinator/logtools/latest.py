@@ -1,9 +1,8 @@
-"""The final state of a log: the newest record of each key, with transactions resolved.
-
-The same rules as the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8): a
+"""The final state of a log: the newest record of each key, with transactions resolved. The rules
+are those of the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8). A
 record inside a transaction counts from its COMMIT on, and only if no later record has its key; an
-ABORT drops it; a tombstone of an offset also drops what is pending on it. What is left, in the
-order of the log, brings a fresh coordinator into the same state.
+ABORT drops it; a tombstone of an offset also drops what is pending on it. The records that are
+left, in the order of the log, bring a new coordinator into the same state.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ class LatestRecords:
         self._pending: dict[int, dict[bytes, _Newest]] = {}
 
     def add_batch(self, batch: Batch) -> None:
-        """Take the entries of one batch. Raises LogToolError if something cannot be read, as it
-        must not be left out silently."""
+        """Take the entries of one batch. Raises LogToolError if a record cannot be read, because
+        nothing may be left out silently."""
         where = f"{self._log} at offset {batch.header.base_offset}"
         try:
             for entry in entries_of(batch):
@@ -129,8 +128,8 @@ class LatestRecords:
                 self._newest[key] = found
 
     def kept(self) -> list[Kept]:
-        """The records that count, in the order of the log. Tombstones are left out, as they have
-        had their effect; records of open transactions are left out and counted."""
+        """The records that count, in the order of the log. Tombstones are left out, because they
+        have had their effect. Records of open transactions are left out and counted."""
         for producer_id, pending in self._pending.items():
             if pending:
                 self._tally.open_records += len(pending)
@@ -145,8 +144,8 @@ class LatestRecords:
 
 
 async def latest_of(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """The records of all partitions, one partition after the other. Raises LogToolError, also when
-    a group is in two partitions: then it is not known which of its records are newer."""
+    """The records of all partitions, one partition after the other. Raises LogToolError, also if a
+    group is in two partitions, because then it is not known which of its records are newer."""
     places: dict[str, int] = {}
     kept: list[Kept] = []
     for partition in await source.partitions():

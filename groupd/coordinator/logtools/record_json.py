@@ -1,4 +1,4 @@
-"""Converts records to JSON and back, in the shape that Kafka's own message formatters print, and
+"""Converts records to JSON and back, in the shape that Kafka's own message formatters print. Also
 reads a copy that kafka-console-consumer has made with OffsetsMessageFormatter.
 """
 
@@ -38,13 +38,13 @@ from groupd.protocol.records.schema import (
 
 # A key is `{"type": n, "data": {...}}`, a value `{"version": n, "data": {...}}` or null. Field
 # names are those of Kafka's schemas; bytes are base64, and ids are Kafka's 22 characters of
-# base64url. So what kafka-console-consumer wrote with a formatter can be read here, and scripts
-# that know its output can read ours.
+# base64url. So the output of kafka-console-consumer with a formatter can be read here, and scripts
+# that know that output can read ours.
 
 Json = dict[str, Any]
 
 _TOPIC_ID = "topic_id"
-"""Fields with this name are written as ids, in Kafka's way; other bytes are base64."""
+"""Fields with this name are written as ids, as Kafka does; other bytes are base64."""
 
 
 class BadJson(ValueError):
@@ -66,7 +66,7 @@ def id_bytes(text: str) -> bytes:
 
 def _classes(number: int) -> tuple[Any, Any] | None:
     """The key class and the value class of a record type, which are named XKey and XValue in one
-    module; None for a type that is not held."""
+    module; None for a type that is not held here."""
     for one in TYPES_BY_PREFIX.values():
         if one.number == number:
             name = one.key.__name__.removesuffix("Key") + "Value"
@@ -109,7 +109,7 @@ _NAMES = {
     (schema.ConsumerGroupCurrentMemberValue, "assigned"): "assignedPartitions",
     (schema.ConsumerGroupCurrentMemberValue, "pending_revocation"): "partitionsPendingRevocation",
 }
-"""Fields whose name in Kafka's schemas differs from the one that `_name_of` makes."""
+"""Fields whose name in Kafka's schemas is not the one that `_name_of` would make."""
 
 
 def _name_of(kind: type[Any], attribute: str) -> str:
@@ -141,7 +141,7 @@ def _fields(kind: type[Any]) -> tuple[_JsonField, ...]:
 
 
 def _reader(hint: Any, attribute: str) -> Callable[[Any], Any]:
-    """A function that makes a field of this type from its JSON."""
+    """A function that makes the value of a field from JSON. `hint`: the field's type."""
     inner = [one for one in get_args(hint) if one not in (NoneType, Ellipsis)]
     if get_origin(hint) is UnionType:
         some = _reader(inner[0], attribute)
@@ -176,16 +176,18 @@ def _plain(value: Any, attribute: str) -> Any:
     return _write(value) if isinstance(value, Struct) else value
 
 
+# Consumed copies ----------------------------------------------------------------------------
+
 # The formatters leave out offsets, times and transactions. A consumer at read_committed shows only
-# committed records, in order, and the file must hold exactly those. A dump has everything.
+# committed records, in order, and the file must contain exactly these. A dump has everything.
 
 _CHUNK = 64 * 1024
 _OBJECT_CHARS_MAX = 64 * 1024 * 1024
 
 
 def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """The same as `latest.latest_of`. The partitions are those that the objects name, if they
-    do."""
+    """Like `latest.latest_of`, for a file of JSON objects. The partitions are those that the
+    objects name, if they do."""
     logs: dict[int, LatestRecords] = {}
     try:
         for number, found in enumerate(_objects(path), start=1):
@@ -206,7 +208,7 @@ def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kep
 
 
 def _entry(found: dict[str, Any], number: int) -> LogEntry:
-    """`number` stands in for the offset when the object has none."""
+    """The entry of one object. `number` is its offset if the object has none."""
     offset = found.get("offset", number)
     if found.get("type") == MARKER:
         header = _header(found, offset, int(found["timestamp"]), CONTROL | TRANSACTIONAL)
@@ -225,7 +227,7 @@ def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
         return b64decode(key["raw"]), None if value is None else b64decode(value["raw"])
     record = record_of(key, value)
     if record is None:
-        # This type is not held here: it is only counted, which needs no more than its number.
+        # This type is not held here: it is only counted, and its type number is enough for that.
         return int(key["type"]).to_bytes(2, "big") + b"\xff\xff", None
     return encode_key(record.key), encode_value(record)
 
@@ -249,9 +251,9 @@ def _header(found: dict[str, Any], offset: int, time_ms: int, attributes: int) -
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of the file, with nothing or white space between them; one in memory at a
+    """The objects of the file, with nothing or white space between them. Only one is in memory at a
     time."""
-    decoder = json.JSONDecoder()  # msgspec does not tell where an object ends
+    decoder = json.JSONDecoder()  # Not msgspec, which does not tell where an object ends.
     text, wanted = "", _CHUNK
     with path.open(encoding="utf-8") as file:
         more = True

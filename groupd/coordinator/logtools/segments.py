@@ -27,14 +27,14 @@ from groupd.storage.private_files import make_private_directory, private
 from groupd.storage.reader import StoreReader
 
 # A partition is a directory `__consumer_offsets-<n>`. A segment file is named by its first offset
-# in 20 digits and holds batches one after the other. The indexes and snapshots beside it are the
-# broker's own files: a broker writes them again when they are missing.
+# in 20 digits and holds batches one after the other. The broker makes the indexes and snapshots
+# beside it again if they are missing.
 
 SEGMENT_BYTES = 104857600
 """The default of Kafka's `offsets.topic.segment.bytes`."""
 
 BATCH_BYTES_MAX = 256 * 1024 * 1024
-"""A larger length is taken for damage, so that no memory is reserved for it."""
+"""The length from which on a batch counts as damaged, so that no memory is reserved for it."""
 
 _DIRECTORY = re.compile(r"(.+)-(\d+)", re.ASCII)
 _SEGMENT = re.compile(r"(\d{20})\.log", re.ASCII)
@@ -42,7 +42,7 @@ _LENGTH_END = 12
 
 
 class RawBatch(NamedTuple):
-    """Bytes with the length of a batch; nothing else is checked."""
+    """The bytes of a batch, of which only the length is checked."""
 
     at: int
     header: BatchHeader
@@ -54,9 +54,9 @@ class TruncatedSegment(CorruptBatch):
 
 
 def read_segment(path: Path) -> Iterator[RawBatch]:
-    """The batches of one file in order, one in memory at a time. Bytes of zero at the end are space
-    that Kafka reserved. Raises CorruptBatch with the position in the file at which reading had to
-    stop."""
+    """The batches of one file in order, one in memory at a time. Zero bytes at the end are space
+    that Kafka has reserved. Raises CorruptBatch with the position in the file at which reading had
+    to stop."""
     with path.open("rb") as file:
         at = 0
         while head := file.read(HEADER_BYTES):
@@ -81,13 +81,13 @@ def read_segment(path: Path) -> Iterator[RawBatch]:
 
 
 def partition_of(directory: Path) -> tuple[str, int] | None:
-    """The (topic, partition) in a directory's name."""
+    """The (topic, partition) in a directory's name; None for another name."""
     found = _DIRECTORY.fullmatch(directory.name)
     return None if found is None else (found[1], int(found[2]))
 
 
 def segment_files(directory: Path) -> list[Path]:
-    """The segment files in a partition's directory, by offset."""
+    """The segment files in a partition's directory, sorted by offset."""
     return sorted(path for path in directory.iterdir() if _SEGMENT.fullmatch(path.name))
 
 
@@ -118,12 +118,10 @@ def offsets_partitions(path: Path) -> dict[int, list[Path]]:
 
 
 class SegmentWriter:
-    """Writes one partition's batches into segment files below `root`; a context manager.
-
-    Raises LogToolError when the partition's directory already has segment files, because batches of
-    two logs must never be in one directory. `close` makes everything durable and writes the leader
-    epoch checkpoint that belongs to the files (epoch 0 from the first offset on).
-    """
+    """Writes one partition's batches into segment files below `root`. A context manager. Raises
+    LogToolError if the partition's directory has segment files already, because batches of two logs
+    must never be in one directory. `close` makes everything durable and writes the leader epoch
+    checkpoint for the files (epoch 0 from the first offset on)."""
 
     def __init__(self, root: Path, partition: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.directory = root / f"{OFFSETS_TOPIC}-{partition}"
@@ -191,7 +189,7 @@ READ_BYTES = 1024 * 1024
 
 
 class LogSource(Protocol):
-    """Partitions of an offsets log."""
+    """A source of batches: the partitions of an offsets log."""
 
     async def partitions(self) -> list[int]:
         """The partitions that exist, ascending. -1 = a segment file whose directory names no
@@ -199,9 +197,9 @@ class LogSource(Protocol):
         ...
 
     def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
-        """The batches in order, with right checksums; a few are in memory at a time. A source may
+        """The batches in order, with checked checksums; a few are in memory at a time. A source may
         leave out the batches before the first one that has a record at or after `from_ms`. Raises
-        LogToolError where a batch is damaged."""
+        LogToolError if a batch is damaged."""
         ...
 
 
@@ -211,7 +209,8 @@ def log_name(partition: int) -> str:
 
 
 class StoreSource:
-    """The shards' logs of a store. Batches that are appended while it is read may be missing."""
+    """The logs of the shards in a store. Batches that are appended during the reading may be
+    missing."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
@@ -246,8 +245,8 @@ class StoreSource:
 
 
 class SegmentSource:
-    """Segment files below a path. A last batch that is cut off ends its file without an error: a
-    broker that crashed leaves one, and removes it when it starts again."""
+    """Segment files below a path. A file may end with an incomplete batch, as after a crash of the
+    broker, which removes it when it starts again."""
 
     def __init__(self, path: Path) -> None:
         self._files = offsets_partitions(path)

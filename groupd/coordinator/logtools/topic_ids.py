@@ -41,9 +41,9 @@ TOPICS_FILE = "topics.json"
 
 
 class ForeignTopic(Struct):
-    """What is known of a topic of the source. `partitions`: the smallest possible count; `certain`:
-    its id is not a guess from commits; `used`: a group uses it; `ends`: the highest committed
-    offset by partition."""
+    """A topic of the source. `partitions`: the smallest possible count; `certain`: its id is not a
+    guess from commits; `used`: a group uses it; `ends`: the highest committed offset by
+    partition."""
 
     name: str
     topic_id: TopicId = NO_TOPIC_ID
@@ -62,8 +62,8 @@ class ForeignTopic(Struct):
 
 def described_topics(path: Path) -> dict[str, ForeignTopic]:
     """The topics that are described beside the logs: in the `topics.json` of a consumed copy, and
-    in the directories of other topics in a broker's log directory, with their `partition.metadata`.
-    Raises LogToolError."""
+    in the `partition.metadata` of other topics' directories in a broker's log directory. Raises
+    LogToolError."""
     if not path.is_dir():
         return {}
     topics: dict[str, ForeignTopic] = {}
@@ -90,7 +90,7 @@ def described_topics(path: Path) -> dict[str, ForeignTopic]:
 
 
 def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None:
-    """Add what the records say: the topics in commits and subscriptions, and the topic ids in
+    """Add to `topics` what the records say: topics in commits and subscriptions, and topic ids in
     assignments."""
     assigned: dict[TopicId, int] = {}
     for one in kept:
@@ -110,7 +110,7 @@ def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None
 
 
 def _with_topic_id(value: Any) -> Iterator[Any]:
-    """The parts of a record's value, of whatever type, that have a topic id and partitions."""
+    """The parts of a record's value, of any type, that have a topic id and partitions."""
     if isinstance(value, tuple) and value and isinstance(value[0], Struct):
         for item in value:
             yield from _with_topic_id(item)
@@ -122,7 +122,8 @@ def _with_topic_id(value: Any) -> Iterator[Any]:
 
 
 class Translation:
-    """Translates ids. `here`: the id of each topic of the target by name, including new topics."""
+    """Translates topic ids. `here`: the ids of the target's topics by name, including new
+    topics."""
 
     def __init__(self, topics: Mapping[str, ForeignTopic], here: Mapping[str, TopicId]) -> None:
         self._topics = topics
@@ -134,8 +135,7 @@ class Translation:
         }
 
     def apply(self, one: Kept) -> Kept:
-        """The record with the ids of the target. Returns the same object when there is nothing to
-        change."""
+        """The record with the ids of the target. Returns the same object if nothing changes."""
         record = one.record
         value: Any = record.value
         changed = self._value(record, value)
@@ -151,7 +151,7 @@ class Translation:
         return self._translated(value)
 
     def _translated(self, value: Any) -> Any:
-        """The value, of whatever type, with translated ids wherever it has a `topic_id`."""
+        """The value, of any type, with translated ids wherever it has a `topic_id`."""
         if isinstance(value, tuple) and value and isinstance(value[0], Struct):
             items = [self._translated(item) for item in value]
             if "topic_id" in items[0].__struct_fields__:

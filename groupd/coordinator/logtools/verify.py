@@ -1,6 +1,6 @@
-"""`groupd log verify`: checks every log of a store, or segment files, starting from their bytes.
-The offsets log is also replayed as a daemon would, which finds records that a daemon could not
-apply, and contradictions.
+"""`groupd log verify`: checks the bytes of every log of a store, or of segment files. The offsets
+log is also replayed as a daemon would, which finds contradictions and records that a daemon could
+not apply.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from groupd.storage.reader import StoredRow, StoreReader
 
 
 class Finding(Struct, frozen=True):
-    """One finding. `log`: the log's name, or "store". `offset`: None when the finding is about the
-    whole log."""
+    """`log`: the name of a log, or "store". `offset`: None if the finding is about the whole
+    log."""
 
     log: str
     offset: int | None
@@ -52,8 +52,6 @@ class Finding(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """How much was checked."""
-
     logs: int = 0
     batches: int = 0
     records: int = 0
@@ -63,7 +61,7 @@ class Counts(Struct):
 
 
 def whole_batch(payload: bytes) -> BatchHeader | str:
-    """The header of a batch that is whole and has the right checksum, or the reason why it is
+    """The header of a batch that is whole and has the right checksum, else the reason why it is
     not."""
     try:
         return check(payload)
@@ -72,8 +70,8 @@ def whole_batch(payload: bytes) -> BatchHeader | str:
 
 
 def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator[tuple[int, str]]:
-    """(offset, reason) for everything that contradicts the header. Gaps between offsets are
-    allowed: compaction leaves them."""
+    """(offset, reason) for each contradiction between the records and the header. Gaps between
+    offsets are allowed, because compaction leaves them."""
     last = header.base_offset - 1
     for record in records:
         if record.offset <= last:
@@ -111,8 +109,11 @@ def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator
         yield header.base_offset, "a control batch outside of a transaction"
 
 
-# A record that cannot be applied affects only its group: the rest of that group's records are
-# skipped, as they would fail for the same reason, and all others are still checked.
+# Replay -------------------------------------------------------------------------------------
+
+# A record that cannot be applied affects only its group. The rest of that group's records are
+# skipped, because they would fail for the same reason. The records of other groups are still
+# checked.
 
 APPLY_ERRORS = (ReplayError, ValueError, TypeError, LookupError, AssertionError)
 """The errors of a replay for records that contradict the state or make no sense."""
@@ -121,8 +122,8 @@ Problem = tuple[int | None, str]
 
 
 class ReplayChecks:
-    """Takes the entries of one log in order. `partitions`: the partition count of the offsets log;
-    None = unknown."""
+    """Replays the entries of one log, which it takes in order. `partitions`: the partition count of
+    the offsets log; None = unknown."""
 
     def __init__(self, partition: int, partitions: int | None) -> None:
         self._partition = partition
@@ -166,7 +167,7 @@ class ReplayChecks:
             yield offset, f"cannot be applied: {error}; the group's later records are not checked"
 
     def end(self, counts: Counts) -> Iterator[Problem]:
-        """Check the final state, after all entries."""
+        """Check the final state. Call it after all entries."""
         for group_id, group in sorted(self._shard.state.groups.items()):
             if group_id not in self._broken:
                 yield from ((None, reason) for reason in type_of(group).group_problems(group))
@@ -198,7 +199,7 @@ class ReplayChecks:
     def _epoch(
         self, offset: int, group: str, name: str, attribute: str, value: Any
     ) -> Iterator[Problem]:
-        """Check that an epoch only grows, until a tombstone ends the group."""
+        """Check that an epoch only grows until a tombstone ends the group."""
         known = self._known_epochs.setdefault(group, {})
         if value is None:
             known.pop(name, None)
@@ -210,7 +211,7 @@ class ReplayChecks:
             yield offset, f"the {name} of group {group} falls from {before} to {epoch}"
 
     def _apply(self, entry: LogEntry, record: Record, producer_id: int) -> None:
-        """Raises one of APPLY_ERRORS. Another type of group counts its epochs from the start."""
+        """Raises one of APPLY_ERRORS. If the group changes its type, its epochs begin anew."""
         groups, group_id = self._shard.state.groups, entry.group or ""
         before = groups.get(group_id)
         at = AppliedAt(entry.raw.offset, producer_id, entry.header.producer_epoch)
@@ -224,8 +225,8 @@ OnFinding = Callable[[Finding], None]
 
 
 class LogChecks:
-    """Takes the batches of one log in order. `replay`: for an offsets log; the records of data logs
-    are the clients' own and are not checked."""
+    """Checks the batches of one log, which it takes in order. `replay`: for an offsets log; the
+    records of data logs are the clients' own and are not checked."""
 
     def __init__(
         self, log: str, counts: Counts, found: OnFinding, replay: ReplayChecks | None
@@ -241,7 +242,7 @@ class LogChecks:
         self._found(Finding(self._log, offset, reason))
 
     def batch(self, payload: bytes) -> BatchHeader | None:
-        """Check one batch. Returns its header; None when the batch is damaged."""
+        """Check one batch. Returns its header; None if the batch is damaged."""
         self._counts.batches += 1
         header = whole_batch(payload)
         if isinstance(header, str):
@@ -283,8 +284,8 @@ class LogChecks:
 
 
 async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
-    """Check a store. Each log is read in a transaction of its own. Raises LogError when the store
-    cannot be read at all."""
+    """Check a store. Each log is read in its own transaction. Raises LogError if the store cannot
+    be read at all."""
     counts = Counts()
     for reason in await reader.damage():
         found(Finding("store", None, reason))
@@ -313,12 +314,12 @@ async def _partitions(reader: StoreReader) -> int | None:
     try:
         return await partitions_of(reader)
     except LogCorrupt:
-        return None  # reported as damage of the store
+        return None  # `StoreReader.damage` reports it.
 
 
 def _rows(state: LogState, rows: Iterator[StoredRow], checks: LogChecks) -> None:
     """Check that the rows of a log follow each other without gaps. Compaction may leave gaps within
-    batches, but not between rows."""
+    rows, but not between them."""
     if not 0 <= state.start_offset <= state.next_offset:
         checks.problem(None, f"starts at {state.start_offset} and ends at {state.next_offset}")
     expected = None
@@ -370,7 +371,8 @@ def _row(row: StoredRow, checks: LogChecks) -> None:
 def verify_segments(
     files: dict[int, list[Path]], partitions: int | None, found: OnFinding
 ) -> Counts:
-    """Check segment files by partition. Gaps between batches are allowed: brokers compact."""
+    """Check segment files by partition. Gaps between batches are allowed, because brokers
+    compact."""
     counts = Counts()
     for partition, paths in files.items():
         name = OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"

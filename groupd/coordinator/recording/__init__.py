@@ -1,1 +1,1 @@
-"""Recording and replay of a broker; docs/recording.md describes them."""
+"""Recording and replay of a broker. docs/recording.md describes them."""

@@ -1,4 +1,4 @@
-"""Connections whose requests and replies are recorded, or checked against a recording."""
+"""Connections whose requests and replies are recorded, or compared with a recording."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class VirtualTransport:
 
 
 class RecordedTraffic(Protocol):
-    """Gets what a connection reports. `act` is what the connection would do by itself."""
+    """Receives the events of a connection. `act` is what the connection would do by itself."""
 
     def opened(self, connection: RecordedConnection) -> int:
         """The connection has been opened. Returns its number."""
@@ -92,12 +92,13 @@ class RecordedSlot(Slot):
         self.input = connection.input
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray:
-        """Encode the reply at once: a recording keeps the checksum of its bytes, and they must be
+        """Encode the reply at once: a recording keeps the checksum of its bytes, so they must be
         made in the same place in a replay."""
         return self.api.encode(reply, self.header.api_version, self.throttle_ms)
 
     def room(self, wanted: int) -> int:
-        """The room that is given is the same whatever others hold: a replay cannot know that."""
+        """The memory that the request may use. It does not depend on other requests, because a
+        replay cannot know what they hold."""
         return min(wanted, self.connection.largest_share)
 
     def holds(self, size: int) -> None:
@@ -118,8 +119,8 @@ class RecordedSlot(Slot):
 
 
 class RecordedConnection(Connection):
-    """A connection that reports to `traffic`. `number`: its number in the recording. `input`: the
-    number of the input that it is working on."""
+    """A connection that reports to `traffic`. `number`: the connection's number in the recording.
+    `input`: the number of the input that it is working on."""
 
     make_slot = RecordedSlot
 
@@ -174,7 +175,7 @@ class RecordedConnection(Connection):
         self.traffic.frame(self, frame, partial(self._work_on, frame))
 
     def _work_on(self, frame: bytes) -> None:
-        """Do for one frame what `data_received` of a connection does when nothing is recorded."""
+        """Do for one frame what `Connection.data_received` does when nothing is recorded."""
         repeated = None
         if not self._slots:
             repeated = self.stored_replies.reply_to(len(frame).to_bytes(4, "big") + frame)
@@ -185,17 +186,17 @@ class RecordedConnection(Connection):
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
     def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
-        """Always True, whatever others hold: a replay cannot know that, and `go` would be called
-        outside of the input that has brought the frame."""
+        """Always True, because a replay cannot know what other requests hold, and `go` would be
+        called outside of the input that brought the frame."""
         return True
 
     def _soon(self, callback: Callable[[], None]) -> None:
-        # The code that answers runs inside the world, and the next frame must be an input of its
+        # The code that answers runs inside the world, but the next frame must be an input of its
         # own.
         self._loop.call_soon(callback)
 
     def remember(self, request_frame: bytes, reply: Any) -> None:
-        """Keep the reply, as it may be repeated for the same request."""
+        """Keep the reply, because it may be repeated for the same request."""
         if len(self._repeatable) >= ENTRIES_MAX:
             self._repeatable.clear()
         self._repeatable[_key(request_frame)] = reply

@@ -1,5 +1,5 @@
-"""The differences between a recording and its replay: where two replies differ, and how that reads
-as text and as JSON.
+"""The differences between a recording and its replay: where two replies differ, as text and as
+JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MISSING = "(missing)"
 
 
 class FieldDifference(Struct, frozen=True):
-    """One place where two replies differ. `path`: such as `topics[0].partitions[2].error`; "" = the
-    whole reply. `expected`: the recorded value."""
+    """One place where two replies differ. `path`: such as `topics[0].partitions[2].error`, or ""
+    for the whole reply. `expected`: the recorded value."""
 
     path: str
     expected: Any
@@ -52,8 +52,9 @@ OWN = -1
 
 
 class RequestFacts(Struct, frozen=True):
-    """The facts of a request. `number`: that of its input; `at_ms`: time since the recording began;
-    `wall_ms`: time since 1970; `groups`, `member`: the groups and the member that it names."""
+    """The facts of a request. `number`: the number of its input; `at_ms`: time since the recording
+    began; `wall_ms`: time since 1970; `groups`, `member`: the groups and the member that it
+    names."""
 
     number: int
     at_ms: int
@@ -101,12 +102,13 @@ def facts_of(number: int, at_ms: int, wall_ms: int, connection: int, frame: byte
 
 _WITH_SECRETS = frozenset(api.key for api in API_BY_KEY.values() if api.hide is not None)
 _NAMELESS_HEADER = 8
-"""Bytes of API key, version and correlation id; no header ends there."""
+"""Bytes of API key, version and correlation id. No header ends there, so a frame that is cut there
+stays malformed."""
 
 
 def without_secrets(frame: bytes) -> bytes:
-    """The frame as it may be recorded. It is answered as the true one: nothing that a reply tells
-    depends on what a secret is, only on its length."""
+    """The frame without its secrets, as it may be recorded. Replies depend only on the length of a
+    secret, so this frame is answered like the true one."""
     if int.from_bytes(frame[:2], "big") not in _WITH_SECRETS:
         return frame
     try:
@@ -132,7 +134,7 @@ def about(request: Any) -> tuple[tuple[str, ...], str]:
 
 
 def value_shown(path: str, value: Any) -> str:
-    """A field's value as text, an error with its name."""
+    """A field's value as text; for an error, its name."""
     last = path.rpartition(".")[2]
     if last == "error" and isinstance(value, int) and not isinstance(value, bool):
         try:
@@ -148,9 +150,9 @@ EVENTS_SHOWN = 5
 
 
 class Difference(Struct, frozen=True):
-    """A difference. `request`: the request whose reply differs; `fields`: all places where it
-    differs; `before`: earlier requests of the same group or connection; `events`: the events of the
-    group in the replay."""
+    """A reply that differs. `request`: its request; `fields`: all places where it differs;
+    `before`: earlier requests of the same group or connection; `events`: the events of the group in
+    the replay."""
 
     request: RequestFacts
     fields: tuple[FieldDifference, ...]

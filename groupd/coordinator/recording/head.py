@@ -29,7 +29,7 @@ READ_BYTES = 4 << 20
 
 
 class SnapshotTooLarge(Exception):
-    """The store holds too much. `size`: the bytes of batches read so far."""
+    """The store is too large for a snapshot. `size`: the bytes of batches that were read so far."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -58,7 +58,7 @@ async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str
         yield {"k": "config", "config": setting}
     for kind in SECURITY_KINDS:
         if kind == users.SECRET_KIND:
-            continue  # a recording has no logins
+            continue  # a recording has no logins, so it needs no secrets of users
         for key, value in await store.security_entries(kind):
             yield {"k": "security", "security": [kind, key, _without_keys(kind, value)]}
     size = 0
@@ -78,16 +78,15 @@ async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str
 
 
 class Restored(MemoryStore):
-    """A store in memory that is filled from the entries of a snapshot."""
+    """A store in memory that is filled with the entries of a snapshot."""
 
     def next_offset(self, name: str) -> int:
-        """The end of a log; 0 when there is no such log."""
+        """The end of a log; 0 if there is no such log."""
         log = self._logs.get(name)
         return 0 if log is None else log.next_offset
 
     def take_in(self, entry: Mapping[str, Any]) -> None:
-        """Take in one entry. Raises ValueError, KeyError, TypeError for anything that is not such
-        an entry."""
+        """Add one entry of a snapshot. Raises ValueError, KeyError, TypeError for a wrong entry."""
         match entry["k"]:
             case "topic":
                 topic_id, name, partitions, configs = entry["topic"]
@@ -111,7 +110,7 @@ class Restored(MemoryStore):
 
 
 def _without_keys(kind: str, value: str) -> str:
-    """Raises LogCorrupt."""
+    """The value of a security entry, for a user without its keys. Raises LogCorrupt."""
     if kind != users.KIND:
         return value
     try:
@@ -129,7 +128,7 @@ def _fields(tree: Any) -> dict[str, Any]:
 SERVE = "serve"
 HARNESS = "harness"
 SNAPSHOT_BYTES_MAX = 64 << 20
-"""The largest size of the batches in a store, in bytes, at which a recording may begin."""
+"""The largest size in bytes of all batches in a store for a recording to begin."""
 
 
 class SnapshotReader(Snapshotable, Protocol):
@@ -138,8 +137,8 @@ class SnapshotReader(Snapshotable, Protocol):
 
 
 class Head(Struct, frozen=True):
-    """What the head says. `mode`: `serve`, or `harness`, where faults stand between the connections
-    and the broker. `reader` opens a store on disk for the snapshot."""
+    """The contents of the head. `mode`: `serve`, or `harness`, in which faults stand between the
+    connections and the broker. `reader` opens a store on disk for the snapshot."""
 
     mode: str = SERVE
     reader: Callable[[], SnapshotReader] | None = None
@@ -150,8 +149,7 @@ class Head(Struct, frozen=True):
 async def begin(
     tape: Tape, head: Head, config: CoordinatorConfig, store: Store, now: Instant
 ) -> None:
-    """Write the head, before anything else is written. Raises CannotRecord,
-    storage.log.LogError."""
+    """Write the head before anything else is written. Raises CannotRecord, storage.log.LogError."""
     in_memory = isinstance(store, MemoryStore)
     entries: list[Mapping[str, Any]] = [
         {

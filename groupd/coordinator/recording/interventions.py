@@ -1,5 +1,6 @@
-"""Repeats in a replay what a test did to its broker: faults, moving the time, failing appends, a
-restart."""
+"""Repeats in a replay what a test did to its broker: faults, moves of the clock, failing appends, a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}
 
 
 class Restartable(Protocol):
-    """The parts of a replayed broker that interventions need."""
+    """What interventions need of a replayed broker."""
 
     file: RecordingFile
 
@@ -38,7 +39,7 @@ class Restartable(Protocol):
 
 
 class Interventions:
-    """The layers that the harness puts around a replayed broker."""
+    """The layers that the harness puts around a broker, for a replay."""
 
     def __init__(self, replayed: Restartable, clock: WorldClock) -> None:
         self._replayed = replayed
@@ -52,7 +53,7 @@ class Interventions:
         return FaultLayer(traffic, self._faults, self._clock, self._liveness)
 
     def act(self, kind: str, entry: TapeEntry) -> Callable[[], Any]:
-        """Do what the entry says. Raises BadRecording."""
+        """Returns a function that does what the entry says. Raises BadRecording."""
         store = self._replayed.memory
         match kind:
             case "fault":
@@ -102,7 +103,7 @@ def _if_allowed(act: Callable[[Any], Any], given: Any) -> None:
     try:
         act(given)
     except HarnessError:
-        return  # it was refused in the recording, too
+        return  # the harness refused it in the recording, too
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
@@ -111,4 +112,4 @@ def _looked_at(task: asyncio.Task[Any]) -> None:
 
 
 def _nobody(*_: object) -> None:
-    """Does nothing: in a replay nobody waits."""
+    """Does nothing, because in a replay nothing waits for this."""

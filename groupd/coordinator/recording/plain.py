@@ -1,10 +1,8 @@
 """Messages and bytes as JSON, in the form in which a recording holds them and a replay compares
-them.
-
-A struct is an object with its class name under `@` and its fields. Bytes are `{"$": base64}`, a
-raised error is `{"!": text}`, tuples are arrays, error codes are numbers. A secret becomes zeros
-of its length. Reading makes only messages of the protocol, because a recording may come from a
-stranger.
+them. A struct is an object with its class name under `@` and its fields. Bytes are `{"$": base64}`,
+a raised error is `{"!": text}`, tuples are arrays, error codes are numbers. A secret is replaced by
+zeros of the same length. Reading makes only messages of the protocol, because a recording may come
+from a stranger.
 """
 
 from __future__ import annotations
@@ -38,19 +36,18 @@ class ChecksummedBytes:
 
 
 def to_json(value: Any) -> str:
-    """The value as one line of JSON. Raises TypeError for a value that cannot stand in a
-    recording."""
-    # Not msgspec, which has a form of its own for structs and bytes, and refuses lone surrogates.
+    """The value as one line of JSON. Raises TypeError for a value that a recording cannot hold."""
+    # Not msgspec, which has its own form for structs and bytes, and refuses lone surrogates.
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 
 def to_tree(value: Any) -> Any:
-    """The value as it would be read back from a recording: `to_json`, then parsed."""
+    """The value as it is when it is read back from a recording: `to_json`, then parsed."""
     return json.loads(to_json(value))
 
 
 def from_tree(tree: Any) -> Any:
-    """The messages that a tree stands for. Raises ValueError."""
+    """The message or value that a tree stands for. Raises ValueError."""
     if isinstance(tree, list):
         return tuple(from_tree(one) for one in tree)
     if not isinstance(tree, dict):

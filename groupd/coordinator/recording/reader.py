@@ -13,9 +13,9 @@ from msgspec import Struct, field
 
 from groupd.coordinator.recording.tape import FORMAT, VERSION
 
-# A file that ends in the middle of a line (the process was killed, the disk was full) is read up to
-# that line, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read
-# as they are.
+# A file that ends in the middle of a line (the process was killed, or the disk was full) is read up
+# to that line, and `torn` is set. Damage anywhere else is an error. Files packed with gzip are read
+# without unpacking them first.
 
 LINE_BYTES_MAX = 256 << 20
 _GZIP = b"\x1f\x8b"
@@ -29,7 +29,7 @@ class BadRecording(Exception):
 
 class RecordingFile:
     """A recording. `header`: its first line. `torn` and `end` are known only after `entries` has
-    run to the end."""
+    reached the end."""
 
     def __init__(self, path: str | Path) -> None:
         """Raises BadRecording."""
@@ -67,7 +67,7 @@ class RecordingFile:
         self.torn = True
 
     def bad(self, what: str) -> BadRecording:
-        """The error to raise about the line that was read last."""
+        """The error about the line that was read last."""
         return BadRecording(f"{self.path}: line {self.line} {what}")
 
     def _lines(self) -> Iterator[TapeEntry]:
@@ -104,7 +104,8 @@ def _unpacked(raw: BinaryIO) -> BinaryIO:
 
 
 class Script(Struct):
-    """`inputs`: the number of inputs. `restored`: the number of entries of the snapshot."""
+    """What a replay must know before it begins. `inputs`: the number of inputs; `timers`: how often
+    timers fire, by kind and due time; `began`, `ended`: keys of store operations."""
 
     inputs: int = 0
     requests: int = 0
@@ -114,7 +115,7 @@ class Script(Struct):
 
 
 def survey(file: RecordingFile) -> Script:
-    """Collect it in one pass over the file. Raises BadRecording."""
+    """Read the whole file once and collect its `Script`. Raises BadRecording."""
     script = Script()
     last = 0
     for entry in file.entries():

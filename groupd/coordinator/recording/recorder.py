@@ -1,4 +1,4 @@
-"""Records a running broker: every input goes into the world one by one, and onto the tape."""
+"""Records a running broker: each input goes into the world, one by one, and onto the tape."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ class RecordingCollector(Collector):
         )
 
 
-# The sockets, the clock and a store on disk are outside the world, on the real event loop. Whatever
-# they bring is an input: it gets a number and the time, is written down, and is worked on until it
-# is done. The outcomes (replies, store operations that begin) are written after it. A store in
-# memory is inside the world and needs no entries, because it does the same again in a replay.
+# The sockets, the clock and a store on disk are outside the world, on the real event loop.
+# Everything that comes from them is an input: it gets a number and the time, is written down, and
+# is worked on until it is done. The outcomes (replies, store operations that begin) are written
+# after it. A store in memory is inside the world. It needs no entries, because it does the same in
+# a replay.
 #
-# When the tape ends early, the broker goes on as before, but nothing more is written.
+# If the tape ends early, the broker goes on as before, but nothing more is written.
 
 T = TypeVar("T")
 HeadFacts = Mapping[str, object]
 BYTES_MAX = 1 << 30
-"""The largest size of a recording in bytes, unless another one is set."""
+"""The default limit on the size of a recording, in bytes."""
 
 
 class RecorderWorld(World):
@@ -75,8 +76,7 @@ class RecorderWorld(World):
 
 
 class Recorder(Host):
-    """A `Host` that records to `path`. `head`: what the recording must know about how the broker
-    was started."""
+    """A `Host` that records to `path`. `head`: how the broker was started."""
 
     def __init__(self, path: str | Path, head: Head, *, bytes_max: int = BYTES_MAX) -> None:
         """Raises CannotRecord."""
@@ -97,7 +97,8 @@ class Recorder(Host):
     def input(
         self, kind: str, act: Callable[[], None], facts: HeadFacts | None = None, carries: int = 0
     ) -> None:
-        """Work on one input now, or, if another input is being worked on, right after that one."""
+        """Work on an input. If another input is being worked on, this one follows right after
+        it."""
         if self._world.inside:
             self._late.append((kind, act, facts))
             return
@@ -184,7 +185,8 @@ class Recorder(Host):
         return self._world.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Raises CannotRecord, also when the store holds too much."""
+        """Start the store and begin the recording. Raises CannotRecord, also if the store is too
+        large."""
         self.loop = asyncio.get_running_loop()
         in_memory = isinstance(store, MemoryStore)
         if self._store is None:
@@ -282,7 +284,7 @@ class Recorder(Host):
 def _hand_over(future: asyncio.Future[T], task: asyncio.Task[T]) -> None:
     if future.done():
         if not task.cancelled():
-            task.exception()  # nobody waits for the result any more
+            task.exception()  # nothing waits for the result any more
     elif task.cancelled():
         future.cancel()
     elif (error := task.exception()) is not None:
@@ -297,4 +299,4 @@ def _cancel(tasks: list[asyncio.Task[T]]) -> None:
 
 
 def _nothing() -> None:
-    """Does nothing: for an input that is only written down."""
+    """Does nothing: for inputs that are only written down."""

@@ -1,9 +1,8 @@
-"""Replays a recording with this build and finds where the replies differ.
-
-Everything happens at once, in this thread, without sockets and without waiting. The entries go in
-one by one, each at its recorded time. Each reply is compared with the recorded reply to the same
-request, in whatever order they come. A reply that comes more than `SLACK_MS` earlier or later than
-the recorded one, or not at all, is a difference, too.
+"""Replays a recording with this build and finds where the replies differ. Everything happens in
+this thread, without sockets and without waiting. The entries go in one by one, each at its recorded
+time. Each reply is compared with the recorded reply to the same request, in whatever order they
+come. It is also a difference if a reply comes more than `SLACK_MS` earlier or later than the
+recorded one, or not at all.
 """
 
 from __future__ import annotations
@@ -68,8 +67,8 @@ class RecordingReplay:
         self._recent: deque[RequestFacts] = deque(maxlen=200)
 
     def differences(self, until: int | None = None) -> Iterator[Difference]:
-        """All differences, as they are found; works only once. `until`: the number of the last
-        request to look at. Raises BadRecording."""
+        """All differences, in the order in which they are found. Works only once. `until`: the
+        number of the last request to look at. Raises BadRecording."""
         last = self.inputs if until is None else until
         try:
             yield from (found for found in self._run(last) if found.request.number <= last)
@@ -113,7 +112,7 @@ class RecordingReplay:
         yield from self._compare(request)
 
     def _compare(self, request: int) -> Iterator[Difference]:
-        """Compare the two replies to the request, if both have come."""
+        """Compare the replies of both sides to the request, if both have come."""
         got, recorded = self._got.get(request), self._recorded.get(request)
         if got is None or recorded is None:
             return
@@ -126,8 +125,8 @@ class RecordingReplay:
             self._facts.pop(request, None)
 
     def _overdue(self, now: tuple[int, int]) -> Iterator[Difference]:
-        """The differences for replies that one side has given and the other side should have given
-        by now. Replies that have come in the meantime are compared."""
+        """The differences for replies that only one side has given although the other should have
+        by now. Replies that both sides have given since the last call are compared."""
         for request in list(self._recorded):
             yield from self._compare(request)
             recorded = self._recorded.get(request)
@@ -157,8 +156,7 @@ class RecordingReplay:
                     yield self._alone(request, None, got.tree)
 
     def _alone(self, request: int, recorded: Any, got: Any) -> Difference:
-        """The difference for a reply that only one side gave, or that came too late on the other
-        side."""
+        """The difference for a reply that only one side gave in time."""
         nothing = "(no reply by then)"
         field = FieldDifference(
             "", nothing if recorded is None else recorded, nothing if got is None else to_tree(got)
@@ -213,7 +211,7 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
     recorded = file.header.get("config")
     if not isinstance(recorded, dict):
         raise BadRecording(f"{file.path}: has no configuration in its head")
-    # A recording of an older groupd has settings that are none any more.
+    # The recording of an older groupd may have settings that have been removed.
     given = {str(key): str(value) for key, value in recorded.items() if key not in REMOVED}
     constants = file.header.get("constants")
     base = with_constants(CoordinatorConfig(), constants if isinstance(constants, dict) else {})

@@ -26,7 +26,7 @@ T = TypeVar("T")
 SLACK_MS = 100
 
 TimerKey = tuple[str, int]
-"""A timer's kind and due time."""
+"""A timer's kind and due time in milliseconds."""
 
 
 class _Timer(Struct):
@@ -35,8 +35,8 @@ class _Timer(Struct):
 
 
 class ReplayWorld(World):
-    """The world of a replay. `awaited`: how many times timers of a kind and due time will still
-    fire in the recording."""
+    """The world of a replay. `awaited`: how often timers of a kind and due time will still fire in
+    the recording."""
 
     def __init__(self, seed: str, awaited: Counter[TimerKey]) -> None:
         super().__init__(seed)
@@ -58,8 +58,8 @@ class ReplayWorld(World):
         self._timers.pop(number, None)
 
     def fire(self, number: int, key: TimerKey) -> None:
-        """A timer fires in the recording: fire the timer of that number if it is due at the same
-        time, else the oldest one that is."""
+        """A timer fired in the recording. Fire the timer with this number if it has the same kind
+        and due time, else the oldest timer that has."""
         self.awaited[key] -= 1
         timer = self._timers.get(number)
         if timer is None or timer.key != key:
@@ -71,7 +71,7 @@ class ReplayWorld(World):
         self._timers.pop(number).fire()
 
     def overdue(self, kind: str, now_ms: int) -> list[Callable[[], None]]:
-        """The overdue timers that the recording does not know, by due time; they are removed."""
+        """Remove and return the overdue timers that do not fire in the recording, by due time."""
         if self._earliest[kind] + SLACK_MS > now_ms:
             return []
         late = [
@@ -87,7 +87,7 @@ class ReplayWorld(World):
 
 
 class OperationEnding(Struct, frozen=True):
-    """How an operation ended in the recording: with `error`, or well. `gave`: its result, where
+    """How an operation ended in the recording. `error`: None if it succeeded. `gave`: its result if
     that was recorded: a number, or the next offset by log."""
 
     error: LogError | None = None
@@ -95,7 +95,7 @@ class OperationEnding(Struct, frozen=True):
 
 
 class ReplayOperations:
-    """The store operations of a replay, for a recording whose store was outside the world. `began`,
+    """The store operations of a replay, if the recorded store was outside the world. `began`,
     `ended`: the keys of the operations that began and ended in the recording."""
 
     def __init__(
@@ -123,11 +123,11 @@ class ReplayOperations:
             self._waiting[key] = end
         elif key not in self._began:
             end(OperationEnding())
-        # else the operation had not ended when the recording did
+        # else the operation had not ended at the end of the recording
         return await future
 
     def end(self, key: str, ending: OperationEnding) -> None:
-        """The operation ended here in the recording."""
+        """The operation ended at this point of the recording."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             self._over[key] = ending
@@ -158,8 +158,8 @@ class ReplayOperations:
             future.set_result(number if isinstance(ending.gave, int) else result)
 
     def _settle(self, ends: dict[str, int]) -> None:
-        """If the recording found a log longer than it is here, the failed appends were written
-        after all: write them here, until the log is as long."""
+        """If a log was longer in the recording than it is here, appends that seemed to fail were
+        written. Write them here, until the log is as long."""
         doubtful, self._doubtful = self._doubtful, []
         for work in doubtful:
             if any(self._store.next_offset(name) < end for name, end in ends.items()):
@@ -170,7 +170,7 @@ class ReplayOperations:
 
 
 def _now(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of work that never waits, as the store of a replay is in memory."""
+    """The result of `work`, which never waits because the store of a replay is in memory."""
     coroutine = work()
     try:
         coroutine.send(None)
@@ -182,8 +182,8 @@ def _now(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def error_of(kind: str, text: str, logs: list[str]) -> LogError:
-    """The recorded error; an unknown kind becomes LogUnavailable, after which the broker tries
-    again."""
+    """The recorded error. An unknown kind becomes LogUnavailable, after which the broker
+    retries."""
     if kind == "LogFenced":
         return LogFenced(logs)
     made = getattr(storage_log, kind, None)

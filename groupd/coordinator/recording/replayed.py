@@ -53,7 +53,7 @@ Replied = Callable[[int, Any, "int | None", int], None]
 
 
 class ReplayHost(Host):
-    """Time and identifiers come from the world, nothing comes from this machine."""
+    """A host whose time and identifiers come from the world, and nothing from this machine."""
 
     def __init__(self, world: ReplayWorld) -> None:
         self._world = world
@@ -84,7 +84,7 @@ class ReplayedBroker:
         header = file.header
         self.file = file
         self.config = config
-        # What the daemon held back has been held back: the frames come when the recording says.
+        # Frames come when the recording says so, so nothing is held back for lack of memory.
         self._unlimited = replace(config, queued_max_request_bytes=-1)
         self.world = ReplayWorld(str(header.get("seed")), script.timers.copy())
         self._host = ReplayHost(self.world)
@@ -115,7 +115,7 @@ class ReplayedBroker:
 
     @property
     def memory(self) -> Restored:
-        """The store itself, without the operations that wait for the recording."""
+        """The store in memory, without the operations that wait for the recording."""
         return self._restored
 
     def events(self, group: str) -> list[dict[str, Any]]:
@@ -143,8 +143,8 @@ class ReplayedBroker:
     # Inputs -------------------------------------------------------------------------------
 
     def begin(self, entry: TapeEntry) -> tuple[int, int]:
-        """Move the time on to that of an input and fire the timers that only this build has set.
-        Returns the monotonic and the real time."""
+        """Set the time to that of the input, and fire the timers that only this build has set.
+        Returns the monotonic and the real time in milliseconds."""
         try:
             monotonic_ms, wall_ms, real_ms = map(int, entry["at"])
         except (KeyError, TypeError, ValueError):
@@ -158,7 +158,7 @@ class ReplayedBroker:
         return monotonic_ms, real_ms
 
     def feed(self, entry: TapeEntry) -> RequestFacts | None:
-        """Work on one input. Returns the facts of the request if it is one. Raises BadRecording."""
+        """Work on one input. If it is a request, returns its facts. Raises BadRecording."""
         try:
             facts, act = self._act(entry)
             monotonic_ms, wall_ms, real_ms = entry["at"]
@@ -224,7 +224,7 @@ class ReplayedBroker:
         return int(entry["at"][0]) - self._start[0]
 
     def unknown(self, number: int) -> RequestFacts:
-        """The facts for a reply whose request is not known."""
+        """Facts for a reply whose request is unknown."""
         return RequestFacts(number, 0, 0, OWN, "", "(unknown)", -1)
 
     # Connections --------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class ReplayedBroker:
         act()
 
     def closing(self, connection: RecordedConnection) -> None:
-        """Nothing to do: a replay notices it because replies are missing."""
+        """Does nothing: in a replay, missing replies show that the connection was closed."""
 
     def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
         self._replied(request, reply, zlib.crc32(frame) if frame else None, copies)
@@ -289,7 +289,7 @@ class ReplayedBroker:
     # The daemon ---------------------------------------------------------------------------
 
     def forget_everything(self) -> None:
-        """The next broker has an empty store."""
+        """Give the next broker an empty store."""
         self._store = self._restored = Restored(self._restored.known_cluster_id)
 
     def _stage_of(self, kind: str, entry: TapeEntry) -> None:
@@ -327,7 +327,7 @@ class ReplayedBroker:
         parts.security.quotas.add_listener(self._forget_stored_replies)
 
     def _forget_stored_replies(self) -> None:
-        """The quotas have changed: does what `KafkaListener` does then."""
+        """Does what `KafkaListener` does when quotas have changed."""
         for connection in self._connections.values():
             connection.stored_replies.clear()
 

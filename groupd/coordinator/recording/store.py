@@ -1,9 +1,7 @@
-"""A store outside the world: its operations run on the real event loop, and the end of each is an
-input.
-
-The n-th `append` has the key `append#n`, and other operations likewise. The recording notes that an
-operation began, so that a replay can tell an operation that never ended from one that the recorded
-build never began.
+"""A store outside the world. Its operations run on the real event loop, and the end of each
+operation is an input. The n-th `append` has the key `append#n`, and other operations likewise. The
+recording also notes that an operation began. So a replay can tell an operation that never ended
+from one that the recorded build never began.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ T = TypeVar("T")
 
 
 class Outside(Protocol):
-    """Carries out the operations of a store that is outside the world."""
+    """Runs the operations of a store that is outside the world."""
 
     @property
     def inside(self) -> bool: ...

@@ -1,10 +1,8 @@
-"""Writes a recording: one JSON object a line (docs/recording.md has the format).
-
-The event loop only puts entries into a queue; a thread turns them into lines and writes them, 20
-times a second. The loop never waits for the thread. When more than `QUEUE_BYTES_MAX` are queued,
-the disk refuses, or the file has reached its limit, the recording ends with an error in the log and
-in the metrics, and the broker goes on. If the process is killed, only the entries that were not yet
-written are missing.
+"""Writes a recording: one JSON object a line (docs/recording.md has the format). The event loop
+only puts entries into a queue; a thread turns them into lines and writes them, 20 times a second,
+and the loop never waits for it. If more than `QUEUE_BYTES_MAX` are queued, the disk fails, or the
+file has reached its limit, the recording ends with an error in the log and in the metrics, and the
+broker goes on. If the process is killed, only the entries that were not yet written are missing.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ QUEUE_BYTES_MAX = 64 << 20
 INTERVAL_S = 0.05
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES = 250
-"""The size in bytes that an entry counts for in the queue, beside the bytes that it carries."""
+"""The size in bytes that the queue counts for an entry, besides the bytes that it carries."""
 
 OVERFLOW = "queue"
 FULL = "limit"
@@ -43,7 +41,8 @@ class CannotRecord(StoreRefused):
 
 
 class Tape:
-    """The file of a recording; it must not exist yet. `ended`: why nothing is written any more."""
+    """The file of a recording, which must not exist before. `ended`: why nothing is written any
+    more."""
 
     def __init__(
         self, path: Path, bytes_max: int, *, queue_bytes_max: int = QUEUE_BYTES_MAX
@@ -69,7 +68,7 @@ class Tape:
         self._thread = threading.Thread(target=self._run, name="groupd-recording", daemon=True)
 
     def begin(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Write the head at once. Raises CannotRecord."""
+        """Write the head at once, not through the queue. Raises CannotRecord."""
         try:
             for entry in entries:
                 self._write(_line(entry))
@@ -78,7 +77,7 @@ class Tape:
         self._thread.start()
 
     def discard(self) -> None:
-        """Call it instead of `begin`, or after `begin` has failed: it leaves no file behind."""
+        """Remove the file. Call it instead of `begin`, or after `begin` has failed."""
         os.close(self._file)
         self.path.unlink(missing_ok=True)
 
@@ -98,7 +97,7 @@ class Tape:
         return self._put_bytes - self._done_bytes
 
     def close(self) -> None:
-        """Write what is queued, and close the file. Blocks; a second call does nothing."""
+        """Write what is queued, and close the file. Blocks. A second call does nothing."""
         if self._thread.is_alive():
             self._closing.set()
             self._thread.join()
@@ -127,7 +126,7 @@ class Tape:
             self.entries += len(chunk)
 
     def _chunk(self) -> list[bytes]:
-        """Lines for one write; none once the file's limit is reached."""
+        """The lines for one write; none once the file has reached its limit."""
         lines: list[bytes] = []
         size, room = 0, self._bytes_max - self.bytes
         while self._queue and size < CHUNK_BYTES:

@@ -1,5 +1,5 @@
-"""Where a recorded or replayed broker lives. Inputs come in one by one, each with its time. The
-event loop runs everything that one input has started, and then stands still.
+"""The world in which a recorded or replayed broker runs. Inputs come in one by one, each with its
+time. The event loop runs everything that one input has started, and then stands still.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.protocol.messages import TopicId
 
-# The broker's coroutines live on it, while the sockets live on a real event loop. Nothing here
-# depends on when something happens: callbacks run in the order in which they were set, timers fire
-# when they are told to, and the time is that of the input. So the same inputs lead to the same
-# steps.
+# The broker's coroutines run on this loop, while the sockets are on a real event loop. Nothing here
+# depends on when something happens in reality: callbacks run in the order in which they were set,
+# timers fire when they are told to, and the time is that of the input. So the same inputs lead to
+# the same steps.
 
 InputArgs = TypeVarTuple("InputArgs")
 
@@ -31,7 +31,7 @@ log = structlog.get_logger("groupd.recording")
 
 
 class TimerSource(Protocol):
-    """Sets the loop's timers. `real_ms` is the time of the input that is being worked on."""
+    """Sets timers for the loop. `real_ms`: the time of the input that is being worked on."""
 
     @property
     def real_ms(self) -> int: ...
@@ -99,7 +99,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
             cancel()
 
     def time(self) -> float:
-        """The real time of the input, in seconds."""
+        """The real time of the input in seconds."""
         return self._timers.real_ms / 1000
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -113,7 +113,8 @@ class TurnLoop(asyncio.AbstractEventLoop):
     def run_in_executor(
         self, executor: object, func: Callable[[*InputArgs], Any], *args: *InputArgs
     ) -> asyncio.Future[Any]:
-        """Run `func` at once in this thread: when another thread would end is not an input."""
+        """Run `func` at once in this thread, because the end of another thread would not be an
+        input."""
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -134,21 +135,23 @@ class TurnLoop(asyncio.AbstractEventLoop):
         log.error("callback failed", what=context.get("message"), exc_info=context.get("exception"))
 
 
+# The world ----------------------------------------------------------------------------------
+
 # An input is anything that can change what a broker does: a frame of a client, a timer, the end of
 # a store operation, an intervention. The time stands still between two inputs. Identifiers are made
-# from the recording's seed and the number of the input, so a build that makes one more of them gets
-# different identifiers for that input only.
+# from the recording's seed and the number of the input, so a build that needs one more of them gets
+# different identifiers only for that input.
 
 
 def one_slice() -> int:
-    """A clock that stands still: long work runs to its end inside the input that has begun it, so
-    that a replay does the same in the same order."""
+    """A clock that stands still. Long work runs to its end inside the input that has begun it, so a
+    replay does the same in the same order."""
     return 0
 
 
 class World(ABC):
-    """`number`, `instant`, `real_ms`: those of the input that is being worked on, or of the last
-    one."""
+    """A recorded or replayed world. `number`, `instant`, `real_ms`: of the input that is being
+    worked on, or of the last one."""
 
     def __init__(self, seed: str) -> None:
         self.loop = TurnLoop(self)  # type: ignore[abstract]  # the other methods are never called
@@ -160,7 +163,7 @@ class World(ABC):
         self._made = 0
 
     def run(self, number: int, instant: Instant, real_ms: int, act: Callable[[], None]) -> None:
-        """Work on one input by calling `act`. An error of `act` is raised."""
+        """Work on one input by calling `act`. Raises what `act` raises."""
         self.number, self.instant, self.real_ms = number, instant, real_ms
         self._made = 0
         with _running(self.loop):
@@ -177,7 +180,7 @@ class World(ABC):
         return str(self._uuid())
 
     def new_topic_id(self) -> TopicId:
-        """A new topic id. Its text form never begins with "-", as in Kafka."""
+        """A new topic id. As in Kafka its text form never begins with "-"."""
         while True:
             raw = self._uuid().bytes
             if raw[0] >> 2 != 62:

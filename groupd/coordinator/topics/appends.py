@@ -1,6 +1,7 @@
-"""How requests write into partitions: in the order of their arrival, and all batches of a request
-in one call. An append that fails drops its partitions: their next user reads the store. An append
-goes on when its client hangs up. `PartitionServer` waits for them before partitions are given up.
+"""How requests append to partitions: in the order of their arrival, and all batches of a request in
+one call of the store. An append that fails closes its partitions, and their next user opens them
+again from the store. An append goes on when its client disconnects. Before partitions are given up,
+`PartitionServer` waits for the appends under way.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Staged = tuple[PartitionLog, Append]
 
 
 class Appends:
-    """Everything of the data plane that is on its way into the store."""
+    """All appends of the data plane that are on their way into the store."""
 
     def __init__(self, partitions: Partitions, writer: AppendWriter) -> None:
         self._partitions = partitions
@@ -29,8 +30,9 @@ class Appends:
         self._tasks: set[asyncio.Task[ApiError | None]] = set()
 
     def start(self, staged: Sequence[Staged]) -> asyncio.Task[ApiError | None]:
-        """The task's result: why nothing was written as far as we know; None if all is durable
-        and readable. Await it shielded."""
+        """Start an append. The result of the task is None once all is durable and readable, else
+        the error for the client: as far as is known nothing was written. Shield the task when you
+        await it."""
         task = asyncio.create_task(self._run(staged))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -42,7 +44,7 @@ class Appends:
             await asyncio.wait(set(self._tasks))
 
     async def close(self) -> None:
-        """Wait for the appends under way."""
+        """Wait until no append is under way, those that start meanwhile included."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -51,12 +53,13 @@ class Appends:
             await self._writer([append for _, append in staged])
         except LogFenced as error:
             self._drop(staged)
-            # Clients look for the leader again and come back.
+            # Clients look up the leader again and retry.
             return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error))
         except LogUncertain as error:
             self._drop(staged)
-            # A client must not believe that nothing was written: librdkafka would then send the
-            # same records in other batches, which are no duplicates of those that may be there.
+            # The client must not believe that nothing was written. With another error librdkafka
+            # would send the same records in other batches, which would not be recognized as
+            # duplicates.
             return ApiError(ErrorCode.REQUEST_TIMED_OUT, str(error))
         except LogError as error:
             self._drop(staged)
@@ -74,7 +77,8 @@ class Appends:
 
 
 class Ticket:
-    """A place in the queues of some keys: `await wait()`, do the work, `leave()` in any case."""
+    """A request's place in the queues of some keys: `await wait()`, do the work, and call `leave()`
+    in any case."""
 
     __slots__ = ("_before", "_keys", "_last", "_left")
 
@@ -93,7 +97,8 @@ class Ticket:
     def leave(self) -> None:
         pending = [before for before in self._before if not before.done()]
         if pending:
-            # Cancelled while waiting: those behind must still wait for those in front.
+            # The wait was cancelled. Requests behind this one must still wait for those in front of
+            # it.
             asyncio.gather(*pending).add_done_callback(lambda _: self._finish())
         else:
             self._finish()
@@ -106,11 +111,12 @@ class Ticket:
 
 
 class ArrivalOrder:
-    """Requests for a key are worked on in the order in which they arrived.
+    """Makes requests for the same key run in the order in which they arrived.
 
-    A producer sends several requests before the first is answered. Where a partition must be opened
-    first, later requests for it must not overtake. A request joins all its queues at once, without
-    awaiting, so two requests can never wait for each other. A key without a queue costs nothing.
+    A producer sends several requests before the first is answered. While a partition is being
+    opened for one request, later requests for it must not overtake. A request joins all its queues
+    at once, without awaiting, so two requests can never wait for each other. A key without a queue
+    costs nothing.
     """
 
     def __init__(self) -> None:
@@ -125,7 +131,7 @@ class ArrivalOrder:
 
 
 class PartitionServer:
-    """Leads the partitions of topics in the buckets that this node owns: see
+    """Leads the partitions of topics in the buckets that this node owns. A
     `runtime.ownership.UnitServer`."""
 
     def __init__(self, partitions: Partitions, appends: Appends) -> None:
@@ -133,11 +139,11 @@ class PartitionServer:
         self._appends = appends
 
     async def serve(self, unit: Unit, epoch: int) -> None:
-        """Nothing is read: a partition is opened when it is used for the first time."""
+        """Does nothing: a partition is opened when it is used for the first time."""
 
     async def give_up(self, unit: Unit) -> None:
-        """What was accepted becomes durable and is answered; readers that wait are told to look for
-        the leader."""
+        """Finish the accepted appends and answer them, then close the logs. Waiting readers are
+        woken and look up the new leader."""
         await self._appends.settled()
         await self._partitions.forget(unit)
 

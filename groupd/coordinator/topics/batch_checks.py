@@ -1,5 +1,5 @@
-"""Is what a producer sent a batch that may be appended, and may its records stand in this topic?
-Kafka's checks, in Kafka's order.
+"""Checks whether a produced batch may be appended, and whether its records are allowed in the
+topic. These are Kafka's checks, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from groupd.protocol.records.batch import (
 )
 from groupd.protocol.records.compression import CODEC_NAMES, ZSTD, Plain, UnpacksTooLarge
 
-# A batch with a record that may not is refused as a whole, and the answer names every such record.
+# Records ------------------------------------------------------------------------------------
+
+# A batch with a record that is not allowed is refused as a whole. The reply names each such record.
 
 RECORD_ERRORS_MAX = 1000
-"""Records that an answer names; more are counted."""
+"""How many refused records a reply names; the others are only counted."""
 
 _SHOWN_IN_MESSAGE = 3
 TURN_RECORDS = 2000
-"""Records, or headers of records, between two turns for others: about a millisecond."""
+"""Records, or headers of records, that are checked before other work gets a turn: about a
+millisecond."""
 
 ITEMS_FACTOR = 32
-"""A batch may have this many records and headers for each of its bytes, so that the time for them
-grows with what was sent. A record adds a byte to a compressed batch, as its offset is a new one;
-equal headers add nothing."""
+"""A batch may have this many records and headers for each of its bytes, so that the time to check
+them is bounded by the size of the request. A record adds at least a byte to a compressed batch,
+because its offset is new; equal headers add nothing."""
 ITEMS_ALWAYS = 50_000
-"""Whatever its size is, a batch may have this many records and headers."""
+"""A batch of any size may have this many records and headers."""
 
 _NAMED_TURN_RECORDS = 500
 _NO_TIMESTAMP = -1
@@ -50,8 +53,8 @@ _INT64_MAX = 2**63 - 1
 
 
 class ProducedRecords(Struct, frozen=True):
-    """Facts about the records of a batch: their least and largest timestamp, relative to the base
-    timestamp, and whether one has no key."""
+    """What is known of the records of a batch: the smallest and the largest timestamp, relative to
+    the base timestamp, and whether a record has no key."""
 
     least_delta_ms: int
     largest_delta_ms: int
@@ -59,10 +62,10 @@ class ProducedRecords(Struct, frozen=True):
 
 
 def survey_produced(header: BatchHeader, records: Plain) -> Generator[None, None, ProducedRecords]:
-    """Check that the uncompressed `records` are as many whole records as the header says (one at
-    least), at the offsets 0, 1, 2 ... from the first one, and nothing else. A generator that
-    yields now and then so that others can have a turn, but not for short batches. Raises
-    CorruptBatch, and ApiError MESSAGE_TOO_LARGE for too many records and headers."""
+    """Check that the uncompressed `records` are exactly as many whole records as the header says
+    (at least one), with the offset deltas 0, 1, 2 ..., and nothing else. A generator that yields
+    now and then in long batches, so that other work gets a turn. Raises CorruptBatch, and ApiError
+    MESSAGE_TOO_LARGE for too many records and headers."""
     if header.record_count <= 0:
         raise CorruptBatch(f"{header.record_count} records")
     least_ms, largest_ms, keyless = _INT64_MAX, _INT64_MIN, False
@@ -101,7 +104,8 @@ def _less(left: int) -> int:
 
 
 class BadRecords(ApiError):
-    """Single records are why the batch is refused: `errors`, by their place in the batch."""
+    """The batch is refused because of single records. `errors` names them by their index in the
+    batch."""
 
     def __init__(self, code: ErrorCode, message: str, errors: tuple[RecordError, ...]) -> None:
         super().__init__(code, message)
@@ -109,7 +113,7 @@ class BadRecords(ApiError):
 
 
 class _Rules:
-    """What the topic demands of records, with its present configs."""
+    """What the topic's present configs demand of records."""
 
     def __init__(self, settings: TopicSettings, place: str, now_ms: int) -> None:
         self.keys = "compact" in split_list(settings.text("cleanup.policy"))
@@ -123,8 +127,8 @@ class _Rules:
         return earliest_ms <= timestamp_ms <= min(self.latest_ms, _INT64_MAX)
 
     def kept_by_all(self, header: BatchHeader, found: ProducedRecords) -> bool:
-        """Whether all records keep the rules, told without looking at single records. False if some
-        may break one."""
+        """Whether all records keep the rules, as far as it can be told without looking at each
+        record. False if a record may break one."""
         base_ms = header.base_timestamp_ms
         return (
             not header.is_log_append_time
@@ -141,8 +145,8 @@ class _Rules:
     def broken_by(
         self, header: BatchHeader, index: int, record: RawRecord
     ) -> tuple[ErrorCode, str] | None:
-        """The code of the rule that the record breaks, and what to say of it; None if it breaks
-        none. `index`: the record's place in its batch."""
+        """The error code and the message for the rule that the record breaks; None if it breaks
+        none. `index`: the index of the record in its batch."""
         _, time_delta_ms, _, key_size, value_size, *_ = record
         timestamp_ms = header.base_timestamp_ms + time_delta_ms
         if header.is_log_append_time:
@@ -177,9 +181,9 @@ def check_records(
     place: str,
     now_ms: int,
 ) -> Generator[None, None, None]:
-    """`records`: uncompressed, in which `found` was found. A generator that yields when
-    others should have a turn. Raises BadRecords INVALID_RECORD or, if one of the timestamps is
-    wrong, INVALID_TIMESTAMP."""
+    """Check each record against the topic's configs. `records`: uncompressed; `found`: what
+    `survey_produced` returned for them. A generator that yields when other work is due. Raises
+    BadRecords with INVALID_TIMESTAMP if a timestamp is wrong, else with INVALID_RECORD."""
     rules = _Rules(settings, place, now_ms)
     if rules.kept_by_all(header, found):
         return
@@ -213,22 +217,24 @@ def check_records(
         )
 
 
-# First what can be seen without the log: one whole batch of magic 2 (`produced_batch`). Then the
-# batch with its records (`check_batch`), each of which is looked at. In two things this is stricter
-# than Kafka, which appends such batches although no consumer reads them as they were meant: records
-# whose offset deltas do not count from 0, and compressed records whose lengths are wrong.
+# The batch ----------------------------------------------------------------------------------
+
+# First come the checks that need no log: one whole batch of magic 2 (`produced_batch`). Then the
+# batch and each of its records are checked (`BatchCheck`). In two cases this is stricter than
+# Kafka, which appends batches that no consumer reads as they were meant: offset deltas that do not
+# count from 0, and compressed records with wrong lengths.
 
 _ZSTD_MIN_VERSION = 7
 
 UNPACKED_FACTOR = 1024
-"""A compressed batch may unpack to this many times its size. Equal records of a kilobyte reach 200
-times, equal records of 10 KB 750 times; gzip cannot reach more than 1032 times."""
+"""A compressed batch may unpack to this many times its size. Equal records of 1 KB reach a factor
+of 200, equal records of 10 KB one of 750; gzip cannot reach more than 1032."""
 UNPACKED_ALWAYS_BYTES = 4 << 20
-"""Whatever its size is, a batch may unpack to this many bytes."""
+"""A batch of any size may unpack to this many bytes."""
 
 
 def produced_batch(records: bytes | None, api_version: int) -> BatchHeader:
-    """The header of the one batch that a Produce has for a partition. Raises ApiError
+    """The header of the one batch that a Produce request has for a partition. Raises ApiError
     INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE."""
     request = f"Produce requests with version {api_version}"
     none = f"{request} must have at least one record batch per partition"
@@ -258,7 +264,7 @@ def produced_batch(records: bytes | None, api_version: int) -> BatchHeader:
 
 class BatchCheck(Struct, frozen=True):
     """The checks of one batch. `place`: topic and partition, for messages. `unpacked_max_bytes`:
-    `groupd.produce.unpacked.max.bytes`. `now_ms`: wall clock."""
+    the setting `groupd.produce.unpacked.max.bytes`. `now_ms`: wall clock."""
 
     header: BatchHeader
     payload: bytes
@@ -269,21 +275,21 @@ class BatchCheck(Struct, frozen=True):
 
     @property
     def limit(self) -> int:
-        """Most bytes that the batch may unpack to."""
+        """The largest number of bytes that the batch may unpack to."""
         return min(
             self.unpacked_max_bytes, max(UNPACKED_ALWAYS_BYTES, UNPACKED_FACTOR * self.header.size)
         )
 
     def check_header(self) -> None:
-        """What can be said without the records. Raises ApiError INVALID_RECORD,
+        """Check what can be checked without reading the records. Raises ApiError INVALID_RECORD,
         UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE or CORRUPT_MESSAGE."""
         _check_shape(self.header, self.payload, self.settings)
         _check_header(self.header)
 
     def steps(self, records: Plain) -> Steps[tuple[BatchHeader, bytes]]:
-        """The checks of the records; `records`: uncompressed. Returns the batch as it will be
-        stored, but for its offsets and the time of the append. Raises CorruptBatch, ApiError
-        MESSAGE_TOO_LARGE or, where single records may not stand in the topic, BadRecords."""
+        """Check the uncompressed `records`. Returns the batch as it will be stored, except for its
+        offsets and the time of the append. Raises CorruptBatch, ApiError MESSAGE_TOO_LARGE and, if
+        single records are not allowed in the topic, BadRecords."""
         found = yield from survey_produced(self.header, records)
         yield from check_records(
             self.header, records, found, self.settings, self.place, self.now_ms
@@ -294,12 +300,12 @@ class BatchCheck(Struct, frozen=True):
 
 
 def refusal(error: ApiError | CorruptBatch | UnpacksTooLarge) -> ApiError:
-    """How Produce answers what a check or `records_data` has raised."""
+    """The error with which Produce answers what a check or `records_data` has raised."""
     if isinstance(error, UnpacksTooLarge):
         return ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"The record batch has {error}")
     if not isinstance(error, ApiError):
         return _invalid(str(error))
-    # With where it was raised it would keep the unpacked records for as long as the request.
+    # The traceback would keep the unpacked records in memory as long as the request lives.
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)
 
@@ -346,8 +352,8 @@ def _check_header(header: BatchHeader) -> None:
 def _with_its_times(
     header: BatchHeader, payload: bytes, found: ProducedRecords
 ) -> tuple[BatchHeader, bytes]:
-    """The batch whose header says the largest timestamp of its records: by what stands there
-    readers find records by their time."""
+    """The batch with the largest timestamp of its records in its header. Readers search by that
+    timestamp."""
     largest_ms = header.base_timestamp_ms + found.largest_delta_ms
     largest_ms = min(max(largest_ms, _NO_TIMESTAMP), _INT64_MAX)
     if largest_ms == header.max_timestamp_ms and not header.is_log_append_time:

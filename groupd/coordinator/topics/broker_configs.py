@@ -1,9 +1,8 @@
-"""The broker's settings as they stand now: those of its start, and over them what clients set.
-
-What clients set (resource BROKER of the AlterConfigs APIs) is kept in the store: for this broker,
-or under the empty name for the cluster; a broker's own value wins. `config` is a new object after
-every change, so code that needs the current values reads it at each use. Synonyms and their order
-are those of Kafka's ConfigHelper.
+"""The broker's present settings: those it was started with, overridden by those that clients have
+set. Overrides (resource BROKER of the AlterConfigs APIs) are kept in the store, for one broker or,
+under the empty name, for the cluster; those of the broker win. `config` is a new object after every
+change, so code that needs current values reads it at each use. Synonyms and their order are those
+of Kafka's ConfigHelper.
 """
 
 from __future__ import annotations
@@ -57,18 +56,18 @@ from groupd.storage.log import Catalogue
 log = structlog.get_logger("groupd.configs")
 
 _MOST = 10_000
-"""The most nodes that may have configs. Only nodes that exist may have some."""
+"""The largest number of nodes that may have configs. Only existing nodes may have some."""
 
 _UNKNOWN_MAX, _UNKNOWN_CHARS_MAX = 100, 100_000
-"""How many unknown keys a node, or the cluster, may keep, and how many characters their names and
+"""How many unknown keys a node, or the cluster, may have, and how many characters their names and
 values may have together."""
 
 CLUSTER = ""
-"""The name of the cluster-wide default, as a resource."""
+"""The resource name of the cluster-wide defaults."""
 
 
 class BrokerConfigs(ConfigOverrides):
-    """Overrides by the node's id as text, and those of the cluster."""
+    """Overrides of single nodes, by the node's id as text, and of the cluster."""
 
     def __init__(
         self,
@@ -89,20 +88,20 @@ class BrokerConfigs(ConfigOverrides):
         self._layout = layout
         self._own = str(config.node_id)
         self._min_isr = (MIN_ISR, setting_text(config.min_insync_replicas))
-        """What the cluster has unless clients have set another value."""
+        """The value for the cluster unless clients have set another one."""
         self.config = config
         self._topic_synonyms: Mapping[str, tuple[ConfigSynonym, ...]] | None = None
         self.add_listener(lambda name, overrides: self._apply())
 
     def values(self) -> dict[str, str]:
-        """The settings that can change, as they are now."""
+        """The present values of the settings that can change."""
         return {
             key: setting_text(getattr(self.config, FIELDS_BY_KEY[key].name))
             for key in sorted(DYNAMIC_KEYS)
         }
 
     def follow(self, listener: Callable[[Mapping[str, str]], None]) -> None:
-        """`listener(values)` now and after every change. It must not raise."""
+        """Call `listener(values)` now and after every change. It must not raise."""
         listener(self.values())
         self.add_listener(lambda name, overrides: listener(self.values()))
 
@@ -110,8 +109,8 @@ class BrokerConfigs(ConfigOverrides):
         return dict([self._min_isr]) | dict(self.of(CLUSTER))
 
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
-        """Where the value of a key comes from, beginning with the place that counts. As in Kafka
-        the list begins at the key's own name, so it may be empty."""
+        """Where the value of a key comes from, the source that counts first. As in Kafka the list
+        begins with the first source under the key's own name, so it may be empty."""
         names = [name for name, _ in BROKER_KEY_UNITS.get(key, ((key, 1),))]
         found = [
             ConfigSynonym(name, overrides[name], source)
@@ -139,8 +138,7 @@ class BrokerConfigs(ConfigOverrides):
 
     @property
     def topic_synonyms(self) -> Mapping[str, tuple[ConfigSynonym, ...]]:
-        """The synonyms of each topic config, as they are now; after a change it is another
-        mapping."""
+        """The present synonyms of each topic config. A change makes a new mapping."""
         if self._topic_synonyms is None:
             self._topic_synonyms = {
                 key.name: () if key.broker_key is None else self.synonyms(key.broker_key)
@@ -149,12 +147,13 @@ class BrokerConfigs(ConfigOverrides):
         return self._topic_synonyms
 
     def describe(self, name: str, wanted: WantedKeys) -> list[ConfigValue]:
-        """Keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
+        """The wanted configs of a node, or those that were set for the cluster. Raises ApiError
+        INVALID_REQUEST."""
         if name == CLUSTER:
             keys_set = sorted(self._of_cluster())
             return [self._cluster_default(key) for key in keys_set if _is_in(wanted, key)]
         node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
-        # All nodes have the same settings, except this one.
+        # All settings but `node.id` are the same on all nodes.
         config = replace(self.config, node_id=node.node_id)
         keys = {
             **FIXED_KEYS,
@@ -252,7 +251,7 @@ class BrokerConfigs(ConfigOverrides):
             with_settings(self._static, _dynamic(result))
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
-        # What the cluster has anyway is not kept.
+        # The value that the cluster has anyway is not stored.
         return {key: value for key, value in result.items() if (key, value) != self._min_isr}
 
     def _apply(self) -> None:
@@ -261,8 +260,7 @@ class BrokerConfigs(ConfigOverrides):
         try:
             self.config = with_settings(self._static, _dynamic(settings))
         except ConfigError as error:
-            # They were set under other bounds or by another version: the settings of the start
-            # count.
+            # The overrides were set under other bounds or by another version, so they are ignored.
             log.warning("configs that clients have set are ignored", reason=str(error))
             self.config = self._static
 
@@ -282,12 +280,12 @@ class BrokerConfigs(ConfigOverrides):
 
 
 def _dynamic(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Those of our settings."""
+    """The overrides of our own settings."""
     return {key: value for key, value in overrides.items() if key in DYNAMIC_KEYS}
 
 
 def _check_min_isr(name: str, overrides: Mapping[str, str]) -> None:
-    """Raises ApiError INVALID_CONFIG, in Kafka's words."""
+    """Raises ApiError INVALID_CONFIG with Kafka's text."""
     if name == CLUSTER and MIN_ISR not in overrides:
         text = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
     elif name != CLUSTER and MIN_ISR in overrides:
@@ -298,7 +296,7 @@ def _check_min_isr(name: str, overrides: Mapping[str, str]) -> None:
 
 
 def _check_unknown(overrides: Mapping[str, str]) -> None:
-    """Raises ApiError POLICY_VIOLATION for too many or too long keys that mean nothing here."""
+    """Raises ApiError POLICY_VIOLATION for too many or too long unknown keys."""
     sizes = [len(key) + len(value) for key, value in overrides.items() if is_unknown(key)]
     if len(sizes) > _UNKNOWN_MAX or sum(sizes) > _UNKNOWN_CHARS_MAX:
         raise ApiError(
@@ -309,8 +307,8 @@ def _check_unknown(overrides: Mapping[str, str]) -> None:
 
 
 def _unknown_key(key: str, *sources: int) -> ConfigValue:
-    """A key that means nothing here. Nobody knows whether it is a secret, so its value is not
-    shown. `sources`: where it is set, beginning with the place that counts."""
+    """The description of an unknown key. It may be a secret, so its value is not shown. `sources`:
+    where it is set, the source that counts first."""
     return ConfigValue(
         name=key,
         value=None,

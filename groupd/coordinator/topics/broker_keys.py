@@ -1,6 +1,5 @@
-"""The keys of a broker: our settings, and Kafka's keys that tools look for.
-
-The latter are facts of this broker in Kafka's words, and cannot be set.
+"""The config keys of a broker: our settings, and Kafka's keys that tools look for. Kafka's keys are
+fixed facts of this broker, and cannot be set.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from groupd.protocol.messages.cluster import Node
 BROKER_ID = "broker.id"
 
 LOG_DIR = "/groupd"
-"""The one log directory in replies to clients, whatever the store is."""
+"""The only log directory that replies to clients name, whatever the store is."""
 
 MIN_ISR = "min.insync.replicas"
-"""A Kafka with eligible leader replicas (KIP-966), as 4.x is by default, always has a value of it
-for the cluster, and none for a broker."""
+"""As in a Kafka with eligible leader replicas (KIP-966, on by default in 4.x), the cluster always
+has a value for it and a broker has none."""
 
 DYNAMIC_KEYS = frozenset(
     {
@@ -52,16 +51,16 @@ DYNAMIC_KEYS = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""Settings that clients may change while the broker runs; all of them are dynamic in Kafka, too.
-Code reads them at each use; shards are told of changes (`BrokerConfigs.follow`)."""
+"""Settings that clients may change while the broker runs; all are dynamic in Kafka, too. Code reads
+them at each use, and shards are notified of changes (`BrokerConfigs.follow`)."""
 
 INTERNAL_KEYS = frozenset(key for key, field in FIELDS_BY_KEY.items() if field.metadata["internal"])
-"""Settings that clients see only once somebody has set them, as Kafka's internal ones
+"""Settings that clients see only once they are set, like the internal ones of Kafka
 (`ConfigDef.defineInternal`)."""
 
 
 class BrokerKey(Struct, frozen=True):
-    """A key with the value that counts unless a client has changed it. `value` None: not set, or a
+    """A key and the value that it has unless a client has changed it. `value` None: not set, or a
     secret (`sensitive`)."""
 
     name: str
@@ -98,7 +97,7 @@ _TOPIC_DEFAULTS = (
     if key.broker_key is not None and key.broker_key not in FIELDS_BY_KEY
 )
 FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in (*_FACTS, *_TOPIC_DEFAULTS)}
-"""Kafka's keys that are no settings of ours."""
+"""Kafka's keys that are not settings of ours."""
 
 
 _TYPES: Mapping[str, int] = {
@@ -122,11 +121,11 @@ _TYPES: Mapping[str, int] = {
     "listener.security.protocol.map": STRING,
     "max.connections.per.ip.overrides": STRING,
 }
-"""Kafka's types of settings, where ours do not show it."""
+"""The types that settings have in Kafka, where ours do not show it."""
 
 
 def key_type(key: str) -> int:
-    """The config type of one of our settings."""
+    """The config type of one of our settings, as DescribeConfigs numbers it."""
     if key in _TYPES:
         return _TYPES[key]
     field = FIELDS_BY_KEY[key]
@@ -148,8 +147,9 @@ def _dynamic_key(name: str) -> ConfigKey:
 
 
 def is_unknown(key: str) -> bool:
-    """Whether a key means nothing here. As in Kafka clients may set it, and it is kept. Nothing
-    about TLS and logins is: it might be a secret, and whoever sets it expects an effect."""
+    """Whether the broker does not know the key. As in Kafka clients may set unknown keys, and they
+    are kept. No key about TLS or logins counts as unknown: its value might be a secret, and the
+    client that sets it expects an effect."""
     own = listener_key(key).key if key.startswith(LISTENER_PREFIX) else key
     return not (
         own in FIELDS_BY_KEY or own in FIXED_KEYS or own == BROKER_ID or may_be_of_listener(own)
@@ -169,7 +169,7 @@ DYNAMIC_CONFIGS = _BrokerConfigTable(
 
 
 def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
-    """One of our settings."""
+    """One of our settings as a `BrokerKey`."""
     field = FIELDS_BY_KEY[key]
     value, sensitive = getattr(config, field.name), field.metadata["sensitive"]
     text = None if value is None or sensitive else setting_text(value)
@@ -179,14 +179,14 @@ def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
 
 
 def default_text(key: str) -> str | None:
-    """The default of one of our settings; None: not set."""
+    """The default of one of our settings as text; None if it has none or is a secret."""
     entry = FIELDS_BY_KEY[key]
     hidden = entry.default is None or entry.metadata["sensitive"]
     return None if hidden else setting_text(entry.default)
 
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
-    """What differs from node to node, beside `node.id`."""
+    """The keys besides `node.id` whose values differ between nodes."""
     places = node.listeners or (("PLAINTEXT", node.host, node.port),)
     address = ",".join(f"{name}://{address_text(host, port)}" for name, host, port in places)
     doc = "The address that clients are told."

@@ -1,10 +1,8 @@
-"""The topics of the cluster: what exists, and telling everyone when that changes.
-
-Rules: the store is written first, memory second, listeners third; one change at a time (so of
-concurrent creations of a name exactly one wins), see `coordinator.catalogue_changes`. A topic id is
-random and never reused, so a re-created topic has a new one. The topics of the coordinators
-(`runtime.coordinator_types`) are not in the store: they always exist, with fixed ids, and clients
-cannot change them.
+"""The topics of the cluster. Every change writes the store first, then memory, then notifies the
+listeners. One change runs at a time (see `coordinator.catalogue_changes`), so exactly one of
+several concurrent creations of a name wins. A topic id is random and never reused, so a topic that
+is created again has a new one. The topics of the coordinators (`runtime.coordinator_types`) are not
+in the store: they always exist, with fixed ids, and clients cannot change them.
 """
 
 from __future__ import annotations
@@ -36,11 +34,12 @@ MetadataListener = Callable[[MetadataDelta], None]
 
 
 class TopicCatalogue:
-    """Topics in memory over the store.
+    """The topics in memory, over the store.
 
-    `new_topic_id()` gives 16 random bytes. Versions of the image are those of the catalogue in a
-    cluster. Elsewhere they count from `first_version`, which should not be below any version of an
-    earlier run (wall milliseconds will do): groups remember versions across restarts.
+    `new_topic_id()` returns 16 random bytes. In a cluster, the version of the image is that of the
+    catalogue. Without one, versions count from `first_version`. It should not be below any version
+    of an earlier run, because groups remember versions across restarts (wall time in milliseconds
+    will do).
     """
 
     def __init__(
@@ -63,28 +62,28 @@ class TopicCatalogue:
         self._images: dict[str, TopicImage] = {}
         self._shown: Sequence[Topic] = ()
         self._partitions = 0
-        """How many partitions all topics have that clients have created."""
+        """The number of partitions of all topics that clients have created."""
         self._version = first_version - 1
         self._own = coordinator_topics(config)
-        """They do not count towards the limit on topics."""
+        """The topics of the coordinators, which do not count towards the limit on topics."""
         self._only_read: set[TopicId] = set()
-        """Topics that were read and not made here, see `read`."""
+        """Topics whose row was read before the change that created it, see `read`."""
         self.image = MetadataImage()
         self.cluster_id = ""
         changes.follow(TOPICS, self)
 
     async def load(self) -> None:
-        """Read the store. Raises LogError."""
+        """Read the topics from the store. Raises LogError."""
         self.cluster_id = await self._store.cluster_id()
         await self._changes.make(self.read_all)
 
     def add_listener(self, listener: MetadataListener) -> None:
-        """`listener` gets every delta from now on; the image so far is `image`. It must not
-        raise."""
+        """Call `listener` with every delta from now on; the topics up to now are in `image`. It
+        must not raise."""
         self._listeners.append(listener)
 
     def add_config_listener(self, listener: Callable[[], None]) -> None:
-        """`listener` is called when a topic was made, or got other configs. It must not raise."""
+        """Call `listener` after a topic was created or its configs changed. It must not raise."""
         self._config_listeners.append(listener)
 
     def topic(self, name: str) -> Topic | None:
@@ -98,12 +97,12 @@ class TopicCatalogue:
         return self._by_id.get(topic_id)
 
     def topics(self) -> Sequence[Topic]:
-        """All topics that are listed, sorted by name. The sequence never changes; after a change
-        there is another one."""
+        """All listed topics, sorted by name. The sequence is never modified; a change makes a new
+        one."""
         return self._shown
 
     def check_name(self, name: str) -> None:
-        """Whether a new topic may have this name. Raises ApiError INVALID_TOPIC_EXCEPTION,
+        """Check whether a new topic may have this name. Raises ApiError INVALID_TOPIC_EXCEPTION,
         TOPIC_ALREADY_EXISTS, or INVALID_REQUEST for Kafka's metadata log."""
         if name == CLUSTER_METADATA_TOPIC:
             raise ApiError(
@@ -124,8 +123,8 @@ class TopicCatalogue:
             )
 
     def check_new(self, name: str, partitions: int) -> None:
-        """May a topic be created? Raises ApiError as `check_name`, INVALID_PARTITIONS or
-        POLICY_VIOLATION (too many topics, or partitions of all topics)."""
+        """Check whether a topic may be created. Raises ApiError as `check_name`, and
+        INVALID_PARTITIONS or POLICY_VIOLATION (too many topics, or partitions of all topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
         if len(self._by_name) - len(self._own) >= self._config.max_topics:
@@ -136,8 +135,8 @@ class TopicCatalogue:
         self._check_room(partitions)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Create a topic; `configs` are checked by the caller. Raises ApiError as `check_new`,
-        LogError when the store fails."""
+        """Create a topic; the caller has checked `configs`. Raises ApiError as `check_new`, and
+        LogError if the store fails."""
 
         async def change() -> Topic:
             self.check_new(name, partitions)
@@ -149,8 +148,8 @@ class TopicCatalogue:
         return await self._changes.make(change)
 
     async def delete(self, topic_id: TopicId) -> Topic:
-        """Remove a topic (its logs are the caller's matter). Raises ApiError UNKNOWN_TOPIC_ID
-        or INVALID_TOPIC_EXCEPTION (internal), LogError."""
+        """Delete a topic, but not its logs, which the caller deletes. Raises ApiError
+        UNKNOWN_TOPIC_ID or INVALID_TOPIC_EXCEPTION (internal), and LogError."""
 
         async def change() -> Topic:
             topic = self._existing(topic_id)
@@ -161,8 +160,9 @@ class TopicCatalogue:
         return await self._changes.make(change)
 
     def check_growth(self, topic: Topic, count: int) -> None:
-        """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS,
-        INVALID_TOPIC_EXCEPTION (internal) or POLICY_VIOLATION (too many of all topics)."""
+        """Check whether the topic may have `count` partitions. Raises ApiError INVALID_PARTITIONS,
+        INVALID_TOPIC_EXCEPTION (internal) or POLICY_VIOLATION (too many partitions of all
+        topics)."""
         self.refuse_internal(topic)
         if count == topic.partitions:
             raise ApiError(
@@ -179,7 +179,7 @@ class TopicCatalogue:
         self._check_room(count - topic.partitions)
 
     async def grow(self, topic_id: TopicId, count: int) -> Topic:
-        """Add partitions up to `count`. Raises as `check_growth` and `delete`."""
+        """Add partitions up to a total of `count`. Raises as `check_growth` and `delete`."""
 
         async def change() -> Topic:
             topic = self._existing(topic_id)
@@ -191,7 +191,7 @@ class TopicCatalogue:
     async def change_configs(
         self, topic_id: TopicId, altered: Callable[[Mapping[str, str]], Mapping[str, str]]
     ) -> Topic:
-        """Replace the overrides by `altered(overrides)`, which may raise ApiError."""
+        """Replace the topic's overrides by `altered(overrides)`, which may raise ApiError."""
 
         async def change() -> Topic:
             topic = self._existing(topic_id)
@@ -239,14 +239,14 @@ class TopicCatalogue:
             )
 
     def _fresh_id(self) -> TopicId:
-        # Kafka never uses ids that begin with "-" in their text form; the zero id means "none".
+        # As in Kafka, the text form of an id never begins with "-". The zero id means "none".
         while True:
             topic_id = self._new_topic_id()
             if topic_id != NO_TOPIC_ID and topic_id not in self._by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
     async def _put(self, topic: Topic, made_from: int) -> Topic:
-        """`made_from`: the first of the partitions that are made."""
+        """Store the topic. `made_from`: the first of the partitions that this change creates."""
         made = range(made_from, min(topic.partitions, made_from + PARTITION_UNITS))
         units = [topic.unit(partition) for partition in made]
         configs = tuple(sorted(topic.configs.items()))
@@ -262,7 +262,7 @@ class TopicCatalogue:
         return new
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`; so is `read`."""
+        """See `catalogue_changes.Keeper`."""
         topics = [stored_topic(row) for row in await self._store.topics()]
         now = {topic.name: topic for topic in [*self._own, *topics]}
         names = sorted(now.keys() | self._by_name.keys())
@@ -270,8 +270,9 @@ class TopicCatalogue:
         self._only_read = {topic.topic_id for topic in topics}
 
     async def read(self, names: Sequence[str]) -> None:
-        """`names`: topic ids in hex. In a cluster a row may be read before the change that made it.
-        Then the next change of this topic counts as its creation."""
+        """See `catalogue_changes.Keeper`; `names` are topic ids in hex. In a cluster, a row may be
+        read before the change that created it. Then the next change of this topic counts as its
+        creation."""
         ids = [bytes.fromhex(name) for name in names]
         stored = {row.topic_id: stored_topic(row) for row in await self._store.topics_by_id(ids)}
         changes: dict[str, tuple[Topic | None, Topic | None]] = {}
@@ -285,7 +286,7 @@ class TopicCatalogue:
                 made = True
             elif old is None:
                 self._only_read.add(topic_id)
-            # A name may have gone over from one topic to another.
+            # The name may have passed from one topic to another.
             if old is not None and old.name not in changes:
                 changes[old.name] = (old, None)
             if new is not None:
@@ -295,8 +296,8 @@ class TopicCatalogue:
     def _change(
         self, changes: Iterable[tuple[Topic | None, Topic | None]], *, made: bool = False
     ) -> None:
-        """Replace topics by others of the same name; None: it is not there. Tell the listeners.
-        `made`: a topic that is known already was created by this version."""
+        """Replace topics by others of the same name (None: there is no topic), and notify the
+        listeners. `made`: this version created a topic that is in memory already."""
         created, changed, deleted = set(), set(), []
         configured = False
         for old, new in changes:

@@ -1,4 +1,4 @@
-"""Checks and refusals that many requests about topics share."""
+"""Checks and errors that many requests about topics share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ DENIED: Mapping[ErrorCode, str] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
-"""What clients are told besides the code, in replies that have room for it."""
+"""The text besides the error code, in replies that have a field for it."""
 
 
 def check_cluster_access(
     context: RequestContext, operation: Operation, instead: Operation | None = None
 ) -> None:
-    """Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless `operation` is allowed, or `instead`."""
+    """Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless `operation` or `instead` is allowed on
+    the cluster."""
     if instead is not None and context.sees(instead, Resource.CLUSTER, CLUSTER_NAME):
         return
     if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
@@ -27,37 +28,37 @@ def check_cluster_access(
 
 
 def check_topic_access(context: RequestContext, operation: Operation, name: str) -> None:
-    """Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
+    """Raises ApiError TOPIC_AUTHORIZATION_FAILED unless `operation` is allowed on the topic."""
     if not context.allows(operation, Resource.TOPIC, name):
         raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def denied(code: ErrorCode) -> ApiError:
-    """The client lacks a right."""
+    """The error for a right that the client lacks."""
     return ApiError(code, DENIED[code])
 
 
 def may_create(context: RequestContext, name: str) -> bool:
-    """Whether the principal may create any topic, or this one."""
+    """Whether the principal may create topics of any name, or of this name."""
     return context.sees(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.allows(
         Operation.CREATE, Resource.TOPIC, name
     )
 
 
 def refusal(error: ApiError | LogError) -> ApiError:
-    """The error that a client gets: for a failure of the store KAFKA_STORAGE_ERROR."""
+    """The error that the client gets for a failure; KAFKA_STORAGE_ERROR if the store has failed."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 def not_hosted() -> ApiError:
-    """There is no such topic, or no such partition of it."""
+    """The error for a topic, or a partition of it, that does not exist."""
     return ApiError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     )
 
 
 def id_not_hosted() -> ApiError:
-    """There is no topic with this id."""
+    """The error for a topic id that does not exist."""
     return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")

@@ -1,8 +1,7 @@
 """AlterConfigs (33), IncrementalAlterConfigs (44), DescribeConfigs (32) and ListConfigResources
-(74), of every kind of resource that has configs.
-
-Rules: all changes of a resource apply, or none. Append and subtract are for lists. AlterConfigs
-replaces: a key that it does not name goes back to its default.
+(74), for every type of resource that has configs. Either all changes of a resource apply, or none.
+Append and subtract are for lists. AlterConfigs replaces all overrides: a key that it does not name
+goes back to its default.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from groupd.protocol.messages.topics import (
 from groupd.storage.log import LogError
 
 _DESCRIBED_WEIGHT = 10
-"""Finding a resource, and what is set on it, counts as this many items (`Pace`)."""
+"""To find one resource and its overrides counts as this many items of a `Pace`."""
 
 _GUARDS = {
     RESOURCE_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -64,31 +63,33 @@ _GUARDS = {
     RESOURCE_BROKER_LOGGER: (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     RESOURCE_TOPIC: (Resource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
 }
-"""Type of a resource -> what the principal needs a right on, and the code if it has none."""
+"""By the type of a resource: the type on which the principal needs a right, and the error code if
+it lacks it."""
 
 
 _KEYS = tuple(key for _, key in sorted(TOPIC_CONFIGS.keys.items()))
-"""Configs of topics, sorted by name."""
+"""The topic configs, sorted by name."""
 
 
 class ConfiguredResources(Protocol):
     """All resources of one type."""
 
     def names(self) -> list[str]:
-        """The names that ListConfigResources answers."""
+        """The names for ListConfigResources."""
         ...
 
     def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
-        """The configs that are wanted, by name. Raises ApiError."""
+        """The wanted configs of the resource `name`. Raises ApiError."""
         ...
 
     async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
-        """Raises ApiError (nothing has changed), and LogError."""
+        """Change the configs of a resource. Raises ApiError, after which nothing has changed, and
+        LogError."""
         ...
 
 
 class TopicConfigs:
-    """The topics of the catalogue, which keeps their configs."""
+    """The configs of topics, which the catalogue keeps."""
 
     def __init__(self, catalogue: TopicCatalogue, broker: BrokerConfigs) -> None:
         self._catalogue = catalogue
@@ -154,7 +155,8 @@ class Configs:
         context: RequestContext,
         request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
     ) -> AlterConfigsReply:
-        """One entry per resource, in the order asked; a repeated one gets INVALID_REQUEST."""
+        """Returns one entry per resource, in the order of the request. A resource that is named
+        twice gets INVALID_REQUEST."""
         pace = self._work.pace()
         twice = await pace.through(
             repeated_in_steps((asked.resource_type, asked.name) for asked in request.resources)
@@ -184,8 +186,9 @@ class Configs:
     async def describe(
         self, context: RequestContext, request: DescribeConfigsRequest
     ) -> DescribeConfigsReply:
-        """One entry per resource, in the order asked. One that is asked for again has the keys of
-        both. Raises ApiError INVALID_REQUEST for a type of resource that nobody has heard of."""
+        """Returns one entry per resource, in the order of the request. A resource that is named
+        twice gets the keys of both. Raises ApiError INVALID_REQUEST for an unknown type of
+        resource."""
         pace = self._work.pace()
         wanted: dict[tuple[int, str], set[str] | None] = {}
         for asked in request.resources:
@@ -234,9 +237,9 @@ class Configs:
     async def list(
         self, context: RequestContext, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesReply:
-        """Everything that has configs, for tools that describe all of a kind. Groups are those with
-        overrides, whether they have members or not. There are no broker loggers here, but to ask
-        for them is no mistake."""
+        """Lists every resource that has configs, for tools that describe all of a type. A group is
+        listed if it has overrides, with or without members. There are no broker loggers here, but
+        asking for them is not an error."""
         check_cluster_access(context, Operation.DESCRIBE_CONFIGS)
         types = set(request.resource_types)
         if not types <= {*self._resources, RESOURCE_BROKER_LOGGER}:
@@ -250,8 +253,9 @@ class Configs:
     def _allowed(
         self, context: RequestContext, operation: Operation, resource_type: int, name: str
     ) -> ConfiguredResources:
-        """Raises ApiError TOPIC_, CLUSTER_ or GROUP_AUTHORIZATION_FAILED, or INVALID_REQUEST for a
-        type of resource that has no configs."""
+        """The resources of the type, if the client has the right to `operation`. Raises ApiError
+        TOPIC_, CLUSTER_ or GROUP_AUTHORIZATION_FAILED, or INVALID_REQUEST for a type that has no
+        configs."""
         if resource_type in _GUARDS:
             kind, code = _GUARDS[resource_type]
             guarded = CLUSTER_NAME if kind is Resource.CLUSTER else name

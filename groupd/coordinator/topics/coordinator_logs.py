@@ -1,4 +1,6 @@
-"""The logs of the coordinators as topics that clients may read. The coordinators write them."""
+"""Shows the logs of the coordinators as topics that clients may read. Only the coordinators write
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from groupd.storage.log import Catalogue, ConfigEntry, LogUnavailable, Partition
 async def fix_shard_count(
     store: Catalogue, config: CoordinatorConfig, changes: CatalogueChanges
 ) -> None:
-    """Remember the numbers of shards in a new store. Raises ConfigError if the store was made with
-    other numbers, and LogError."""
+    """Store the numbers of shards when the store is new. Raises ConfigError if the store was made
+    with other numbers, and LogError."""
     wanted = {one.shards_key: one.shards(config) for one in COORDINATOR_TYPES}
 
     async def change() -> dict[tuple[int, str, str], str]:
@@ -37,43 +39,45 @@ async def fix_shard_count(
             )
 
 
-# `__consumer_offsets` is the history of the shards: every record as it was written as far as its
-# retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted` is
-# the compacted view of it: the newest record of every key, then what has come since the last
+# Views --------------------------------------------------------------------------------------
+
+# `__consumer_offsets` is the history of the shards: every record as it was written, as far back as
+# its retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted`
+# is the compacted view of it: the newest record of every key, then all records since the last
 # cleaning. Offsets mean the same in both.
 #
-# `__transaction_state` has the logs of the shards of transactional ids, a partition each. So have
-# the topics of all `runtime.coordinator_types`.
+# `__transaction_state` has one partition for the log of each shard of transactional ids. The topics
+# of the other `runtime.coordinator_types` are made in the same way.
 
 
 class CoordinatorLogView(Protocol):
-    """The coordinator's side: what of each of its logs may be read. A log is named by the partition
-    of its topic; the batches come from the store."""
+    """What the coordinator says about its logs: which part of each may be read. A log is named by
+    the partition of its topic. The batches themselves come from the store."""
 
     def state(self, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the log is not served here."""
+        """(start offset, high watermark); None while this node does not serve the log."""
         ...
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:
-        """The end of the part that the cleaner has been over, in the log itself, and the end of
-        what the compacted log holds (0: nothing)."""
+        """Two end offsets: of the part of the log itself that the cleaner has gone over, and of the
+        compacted log (0: it is empty)."""
         ...
 
     def producers(self, partition: int) -> ProducerStates | None:
-        """The log's producers and their transactions; None if it has none, or is not served
-        here."""
+        """The log's producers and their transactions; None if it has none, or this node does not
+        serve it."""
         ...
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Set `event` whenever the high watermark moves or the log is served no more."""
+        """Set `event` whenever the high watermark moves, or this node no longer serves the log."""
         ...
 
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None: ...
 
 
 class CoordinatorLog:
-    """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
-    log, its records are read instead of those that it was made from."""
+    """A `ReadableLog` over one log of a view. With `compacted_name`, the records of the compacted
+    log that has this name in the store are read instead of the older records of the log itself."""
 
     __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "epochs", "name")
 
@@ -92,7 +96,8 @@ class CoordinatorLog:
         self._compacted_name = compacted_name
         self._clean_end = 0
         self.name = name
-        # Its records bear epoch 0, whoever has written them: nobody is told of another.
+        # The stored batches carry epoch 0 whichever node wrote them, so clients see one epoch for
+        # the whole log.
         self.epochs = LeaderEpochs()
         self.epochs.began(leader_epoch, 0)
 
@@ -119,7 +124,8 @@ class CoordinatorLog:
         return self.high_watermark
 
     def _clean_part(self) -> tuple[str, int]:
-        """The log whose rows hold what cleaning has left, and where that part ends."""
+        """The log in the store that holds the cleaned part, and the offset at which that part
+        ends."""
         cleaned_end, compacted_end = self._view.clean_offsets(self._partition)
         if self._compacted_name is not None and compacted_end:
             return self._compacted_name, compacted_end
@@ -156,8 +162,9 @@ class CoordinatorLog:
         return payloads or []
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        # The clean part has no aborted records any more, maybe not even the marker up to which a
-        # reader leaves out the producer's records. No transaction reaches over its end.
+        # The cleaned part has no records of aborted transactions any more, and maybe not even the
+        # marker up to which a reader would skip the producer's records. No transaction crosses its
+        # end.
         found = self.producers.transactions.aborted(from_offset, end_offset)
         return tuple(entry for entry in found if entry[1] >= self._clean_end)
 
@@ -169,7 +176,8 @@ class CoordinatorLog:
         if found is None:
             found = await self._logs.first_at_or_after(self.name, timestamp_ms)
             if found is not None and found.last_offset < end:
-                # It is not in this view any more: the search goes on behind the clean part.
+                # The compacted view no longer has this batch: the search goes on behind the cleaned
+                # part.
                 found = StoredBatch(found.base_offset, end - 1, timestamp_ms, b"")
         return found
 

@@ -1,4 +1,4 @@
-"""The data plane: topics, records and their administration on this node, as its parts."""
+"""The data plane of this node, made of its parts: topics, records, and their administration."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ from groupd.storage.together import Together
 
 
 class DataPlane:
-    """Makes all parts and keeps them.
+    """Makes and holds all parts of the data plane.
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
-    `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
-    `views` show the logs of coordinators, `offsets_markers` takes the markers for those of groups.
-    `ownership`: which partitions this node leads, by default all. `changes`: all changes of the
-    catalogue go through it, by default those of a node without a cluster. `elapsed`
-    measures long polls and the use of fetch sessions, which are a matter between sockets and stay
-    in real time when `now` does not. `work` takes what is long. `quotas`: those of its clients, by
-    default none. `wait` is for tests.
+    `new_topic_id()` returns 16 random bytes, `new_id()` a random UUID. `nodes` is read at every
+    request. `views` show the logs of coordinators, and `offsets_markers` takes the markers for
+    `__consumer_offsets`. `ownership` says which partitions this node leads (default: all).
+    `changes` makes all changes of the catalogue (default: without a cluster). `elapsed` times long
+    polls and the use of fetch sessions: they concern only sockets, and stay in real time when `now`
+    does not. `work` runs long work. `quotas`: of the clients (default: none). `wait` is for tests.
     """
 
     def __init__(
@@ -116,8 +115,8 @@ class DataPlane:
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.log_sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
-        """Bytes of the batches by the name of their log, none for an empty one. No answer is older
-        than its question."""
+        """The size in bytes of the batches of each log, by its name; empty logs are missing. An
+        answer is never older than the question."""
         self.fetch_sessions = FetchSessions(config, new_id)
         self.long_polls = LongPolls(work, elapsed, wait)
         self.fetch = Fetch(
@@ -125,22 +124,23 @@ class DataPlane:
         )
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
-        """The transaction coordinator, which itself needs this data plane's `markers`."""
+        """Set the transaction coordinator, which itself needs this data plane's `markers`."""
         self._transactions.verifier = verifier
 
     def keep_states(self, make: Callable[[PartitionLog], P]) -> PartitionStates[P]:
-        """The soft state of a feature, beside the partitions that this node leads."""
+        """The soft state that a feature keeps beside the partitions that this node leads."""
         return PartitionStates(self.partitions, make)
 
     async def start(self) -> None:
-        """Load what the store knows. Raises LogError."""
+        """Load topics and configs from the store. Raises LogError."""
         await self.catalogue.load()
         await self.broker_configs.load()
         await self.group_overrides.load()
         await self.client_metrics.load()
 
     async def create_missing(self, topics: Iterable[tuple[str, int]]) -> None:
-        """Create those of (name, partitions) that are not there. Raises ConfigError, LogError."""
+        """Create those of the topics (name, partitions) that do not exist. Raises ConfigError,
+        LogError."""
         for name, partitions in topics:
             try:
                 if self.catalogue.topic(name) is None:
@@ -151,8 +151,8 @@ class DataPlane:
                 raise ConfigError(f"--topic {name}:{partitions}: {error.message}") from error
 
     def mutations(self, context: RequestContext, strict_from: int = 0) -> Mutations:
-        """What a request may create and delete. `strict_from`: the version of its API from which on
-        more than that is refused."""
+        """Counts what a request creates and deletes against the client's quota. From version
+        `strict_from` of its API on, a request beyond the quota is refused."""
         limit = self.quotas.mutation_limit(context.principal, context.client_id)
         return self.quotas.mutations(limit, strict=context.api_version >= strict_from)
 
@@ -163,6 +163,6 @@ class DataPlane:
 
 
 async def _log_sizes(store: Store, questions: Sequence[None]) -> list[Mapping[str, int]]:
-    """One answer to all: the store goes over all of its rows to tell the sizes, and appends and
-    reads of others need its time, too. Raises LogError."""
+    """One answer for all questions. The store reads all of its rows to sum up the sizes, and
+    appends and reads of others need its time, too. Raises LogError."""
     return [await store.log_sizes()] * len(questions)

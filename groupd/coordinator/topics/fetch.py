@@ -1,14 +1,13 @@
-"""Fetch (1): read record batches, waiting for new ones.
+"""Fetch (1): reads record batches, and waits for new ones. This module adds to reading
+(`fetch_reading`) and waiting (`long_polls`) what belongs to Fetch: rights, sessions, limits of the
+reply, quotas.
 
-Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
-with the aborted transactions in it; as many bytes as asked for and as there is room for in the
-memory of the connection and in the quota of its client, the last batch cut where a limit says so,
-but the first batch of a reply is whole however large it is. An error while reading, enough bytes, a
-limit that is reached or the end of the wait completes the request; so does a lack of memory for
-others. A client that has used up its quota waits.
-
-This is what a Fetch adds to reading (`log_reading`) and waiting (`long_polls`): rights, sessions,
-limits of the reply, quotas.
+Readers get data below the high watermark. READ_COMMITTED readers get data below the last stable
+offset, with the aborted transactions in it. A reply has as many bytes as were asked for, and as the
+connection's memory and the client's quota allow. The last batch is cut at a limit, but the first
+batch of a reply is whole however large it is. A request is answered when reading fails, when there
+are enough bytes, when a limit or the end of the wait is reached, or when other requests are short
+of memory. A client that has used up its quota has to wait.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ _LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_L
 
 
 class Fetch:
-    """`elapsed()` says when a request has begun and when its session is opened."""
+    """Handles Fetch. `elapsed()` gives the time at which a request begins and at which its session
+    is opened."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Fetch:
     async def begin(
         self, context: RequestContext, request: FetchRequest
     ) -> FetchContext | ErrorCode:
-        """What the request is to read, or why it gets nothing. Its session remembers the request
-        from now on, whether its client waits for the reply or not."""
+        """What the request is to read, or the error code of its reply. From here on its session
+        remembers the request, whether the client waits for the reply or not."""
         by_id = context.api_version >= BY_ID_FROM
         now_ms = self._elapsed().monotonic_ms
         try:
@@ -81,7 +81,8 @@ class Fetch:
     async def read(
         self, context: RequestContext, request: FetchRequest, asked: FetchContext | ErrorCode
     ) -> FetchReply:
-        """Read all partitions, again and again until there is enough or `max_wait_ms` is over."""
+        """Read all partitions, again and again until there is enough data or `max_wait_ms` is
+        over."""
         if isinstance(asked, ErrorCode):
             return FetchReply(asked)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
@@ -116,7 +117,8 @@ class Fetch:
 
 
 def _throttled(asked: FetchContext, throttle_ms: int) -> FetchReply:
-    """The client has to wait, and asks again for what was read (KIP-219)."""
+    """The empty reply that makes the client wait. The client then asks again for what was read
+    (KIP-219)."""
     return FetchReply(asked.left_alone(), asked.session_id, throttle_ms=throttle_ms)
 
 

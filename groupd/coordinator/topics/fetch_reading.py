@@ -1,5 +1,5 @@
 """One reading of the partitions of a Fetch: which of them may be read, what a reader gets from
-each, and where it goes on.
+each, and where it has to go back to after a divergence.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from groupd.protocol.messages.data import (
 from groupd.protocol.records.batch import parse_header
 from groupd.storage.log import LogCorrupt, LogError
 
-# It knows neither who asks nor how the answer is sent. `Partitions.resolve` finds the topic by name
-# or id, `Partitions.readable` the log; `groupd.coordinator.topics.long_polls` waits for more.
+# This module knows neither the client nor how the reply is sent. `Partitions.resolve` finds the
+# topic by name or id, `Partitions.readable` finds the log, and `long_polls` waits for more records.
 
 
 class LogPart(Struct, frozen=True):
     """What a reader gets of a log.
 
-    `records`: whole batches, but a limit may have cut the last one. `next_offset`: that of the
-    first batch that is not whole in there. `high_watermark`, `last_stable_offset` and
-    `log_start_offset`: those of the moment at which it was read. `aborted`: the aborted
-    transactions, as (producer id, first offset), that have records in it; None unless committed
-    data was read. `cut`: a limit has kept something back. `exhausted_at`: if the reader has seen
-    all that there is, how often the log had changed then (`ReadableLog.changes`); else -1.
+    `records`: whole batches; a limit may have cut the last one. `next_offset`: the offset of the
+    first batch that is not whole in `records`. `high_watermark`, `last_stable_offset`,
+    `log_start_offset`: as they were when the log was read. `aborted`: the aborted transactions, as
+    (producer id, first offset), that have records in it; None unless only committed data was read.
+    `cut`: a limit has held something back. `exhausted_at`: if the reader has seen everything, the
+    value of `ReadableLog.changes` at that moment; else -1.
     """
 
     records: bytes
@@ -52,11 +52,10 @@ class LogPart(Struct, frozen=True):
 async def read_log(
     log: ReadableLog, offset: int, max_bytes: int, isolation_level: int, *, whole_first: bool
 ) -> LogPart:
-    """Read what there is from `offset` on: below the high watermark, for READ_COMMITTED below the
-    last stable offset, and at most `max_bytes`. As in Kafka a limit cuts the batch that does not
-    fit, for which clients are prepared; with `whole_first` the first batch is whole in any case.
-    Raises ApiError OFFSET_OUT_OF_RANGE, also where records were deleted while they were read;
-    LogError."""
+    """Read from `offset` on, at most `max_bytes`: below the high watermark or, for READ_COMMITTED,
+    below the last stable offset. As in Kafka the batch at the limit is cut, which clients expect;
+    with `whole_first` the first batch is always whole. Raises LogError, and ApiError
+    OFFSET_OUT_OF_RANGE, also if the records were deleted while they were read."""
     start_offset, high_watermark = log.start_offset, log.high_watermark
     stable_offset = log.last_stable_offset
     if not start_offset <= offset <= log.next_offset:
@@ -67,7 +66,7 @@ async def read_log(
     if offset < end_offset:
         records, next_offset, cut = await _batches(log, offset, end_offset, max_bytes, whole_first)
         if committed and offset < log.start_offset:
-            # Deleted while it was read, and with it what is known of aborted transactions.
+            # Deleted during the read, together with what was known of aborted transactions.
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     else:
         exhausted_at = log.changes
@@ -87,13 +86,13 @@ async def _batches(
     log: ReadableLog, offset: int, end_offset: int, limit: int, whole_first: bool
 ) -> tuple[bytes, int, bool]:
     """Batches below `end_offset`, the offset after the last whole one, and whether the limit has
-    kept something back."""
+    held something back."""
     limit = max(0, limit)
     payloads: list[bytes] = []
     size, next_offset = 0, offset
     while next_offset < end_offset and (size < limit or (whole_first and not payloads)):
         found = await log.read(next_offset, limit - size, min_one=True)
-        # Above the end; without open transactions there is nothing of that kind.
+        # Drop batches above the end. Without open transactions there are none.
         while found and parse_header(found[-1]).base_offset >= end_offset:
             found.pop()
         if not found:
@@ -112,13 +111,13 @@ async def _batches(
 
 
 BY_ID_FROM = 13
-"""Fetch versions that name topics by id."""
+"""From this Fetch version on, topics are named by id."""
 
 
 class Admission:
-    """Which partitions a request may read. Rights are looked at once, however long it waits.
-    `first`: it has not waited yet. What is refused then stays so, and does not keep the request
-    from waiting for the rest, as in Kafka."""
+    """Decides which partitions a request may read. Rights are checked only once, however long the
+    request waits. `first`: the request has not waited yet. A partition that is refused then stays
+    refused and, as in Kafka, does not keep the request from waiting for the others."""
 
     __slots__ = ("_context", "_may_read", "_partitions", "_refused", "_replica", "first")
 
@@ -131,12 +130,13 @@ class Admission:
         self._may_read: dict[str, bool] = {}  # by topic
         self._refused: dict[FetchTarget, ErrorCode] = {}
         self._replica: bool | None = None
-        """Whether a replica may read everything; None if a consumer asks."""
+        """Whether the request, sent by a replica, may read everything; None if a consumer sent
+        it."""
         if request.replica_id >= 0:
             self._replica = context.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
 
     def topic(self, target: FetchTarget) -> Topic:
-        """The topic that may be read. Raises ApiError."""
+        """The topic of the target, if it may be read. Raises ApiError."""
         code = self._refused.get(target)
         if code is not None:
             raise ApiError(code)
@@ -176,9 +176,9 @@ class Admission:
 class Reading:
     """One reading of all partitions of a request.
 
-    `complete`: there is no point in waiting for more. `exhausted`: where the reader has seen all of
-    a log, after so many changes. `watched`: logs without an error and the high watermark that was
-    seen; they are worth waiting for.
+    `complete`: there is no point in waiting for more. `exhausted`: the logs of which the reader has
+    seen everything, each with its number of changes at that moment. `watched`: the logs without an
+    error, each with the high watermark that was seen; the request may wait for these.
     """
 
     __slots__ = (
@@ -226,7 +226,7 @@ class Reading:
                 topic = self._admission.topic(target)
                 answer = await self._partition(target, topic)
             except (ApiError, LogError) as failed:
-                # As in Kafka: nothing is aborted in what was never looked at.
+                # As in Kafka the reply has an empty list here, because the log was never read.
                 refused = self._admission.was_refused(target)
                 number, code = target.asked.partition, self._code(failed)
                 answer = FetchedPartition(
@@ -239,7 +239,7 @@ class Reading:
             self.answers.append((target, answer))
 
     def _code(self, error: ApiError | LogError) -> ErrorCode:
-        """Kafka's code for the error: consumers stop at damage, but ask again after a failure."""
+        """Kafka's code for the error: consumers stop at damage, but retry after a failure."""
         code = self._partitions.refusal(error).code
         return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
 
@@ -279,7 +279,8 @@ class Reading:
     def _diverged(
         self, log: ReadableLog, asked: FetchPartition, diverging: tuple[int, int]
     ) -> FetchedPartition:
-        """The answer to a reader that has to go back to where its log has left ours."""
+        """The answer to a reader whose log has diverged from ours: it must go back to the point
+        where they differ."""
         committed, offset = self.isolation_level == READ_COMMITTED, asked.fetch_offset
         return FetchedPartition(
             partition=asked.partition,
@@ -292,8 +293,9 @@ class Reading:
 
 
 def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:
-    """KIP-595: where a reader that names the epoch it has read last has left our log. Raises
-    ApiError OFFSET_OUT_OF_RANGE if that is not known."""
+    """The (epoch, end offset) at which the reader's log diverges from ours, told from the epoch
+    that it has read last (KIP-595); None if it does not. Raises ApiError OFFSET_OUT_OF_RANGE if
+    that is unknown."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end_offset = log.epochs.end_of(asked.last_fetched_epoch, log.high_watermark)

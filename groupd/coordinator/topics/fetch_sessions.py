@@ -1,14 +1,13 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what has changed.
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what has changed. The
+rules are Kafka's; `groupd.coordinator.topics.sessions` has those of all kinds of sessions.
 
-Rules are Kafka's; those of all sessions are in `groupd.coordinator.topics.sessions`. A full fetch
-of epoch 0 opens a session, if there is room; each later request names only the partitions that are
-new, that it reads from another place, or that it forgets. The reply leaves out partitions about
-which there is nothing new. A full fetch ends the session that it names; a session without
-partitions ends.
-
-When all slots are taken, a new session takes the slot of one that was not used for two minutes, or
-of the smallest session that is older than that, if the new one has more partitions. Where the
-partitions of all sessions together would be too many the client has to go on with full fetches.
+A full fetch with epoch 0 opens a session if there is a free slot. Each later request names only the
+partitions that are new, that it reads from another offset, or that it forgets. The reply leaves out
+partitions without news. A full fetch ends the session that it names, and a session without
+partitions ends. When all slots are taken, a new session gets the slot of a session that was not
+used for two minutes. Else it gets that of the smallest session that has been in use for longer than
+that, if the new one has more partitions. If all sessions together would have too many partitions,
+the client must go on with full fetches.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from groupd.protocol.messages.data import (
 
 NO_SESSION = 0
 FULL_FETCH_EPOCHS = (NEW_SESSION_EPOCH, NO_SESSION_EPOCH)
-"""Session epochs of a fetch that names everything."""
+"""The session epochs of a fetch that names all of its partitions."""
 
 EVICTION_MS = 120_000
 PARTITIONS_MAX = 250_000
-"""Limit on the partitions of all sessions together. Each takes some 400 bytes."""
+"""The limit on the partitions of all sessions together. Each takes about 400 bytes."""
 
 _INT_MAX = 2**31 - 1
 _NEVER = -1
@@ -49,8 +48,7 @@ _NEVER = -1
 
 class FetchTarget:
     """A partition that a Fetch reads, of one request or of a whole session. `name` or `topic_id` is
-    empty, as in the request. `high_watermark` and `log_start_offset`: what the client has been
-    told last."""
+    empty, as in the request. `high_watermark`, `log_start_offset`: those of the last reply."""
 
     __slots__ = (
         "_seen_changes",
@@ -92,18 +90,18 @@ class FetchTarget:
             or answer.log_start_offset != self.log_start_offset
         )
         self._seen_log = None
-        # After an error the next reply says everything again.
+        # The first reply after an error has to name the partition again.
         self.high_watermark = _NEVER if failed else answer.high_watermark
         self.log_start_offset = answer.log_start_offset
         return is_new
 
     def exhausted(self, log: ReadableLog, changes: int, isolation: int) -> None:
-        """The client has all that readers of this isolation level could see of `log` after so many
-        changes. Until the log changes it need not be read again."""
+        """The client has everything that readers of this isolation level could see of `log` at this
+        number of changes. Until the log changes it need not be read again."""
         self._seen_log, self._seen_changes, self._seen_isolation = log, changes, isolation
 
     def unchanged(self, isolation: int) -> ReadableLog | None:
-        """The log, if it is still as it was when it was exhausted."""
+        """The log, if it has not changed since it was exhausted; else None."""
         log = self._seen_log
         if log is None or log.closed or log.changes != self._seen_changes:
             return None
@@ -114,7 +112,7 @@ SessionAnswer = tuple[FetchTarget, FetchedPartition]
 
 
 class FetchSession(ReaderSession[int, FetchTarget]):
-    """`by_id`: its requests name topics by id."""
+    """A fetch session. `by_id`: its requests name topics by id."""
 
     __slots__ = ("by_id", "created_ms", "last_used_ms")
 
@@ -127,7 +125,7 @@ class FetchSession(ReaderSession[int, FetchTarget]):
 
 
 class FetchSessions(Sessions[FetchSession]):
-    """All fetch sessions of this broker, by id. `new_id()` gives a random UUID. Times are
+    """All fetch sessions of this broker, by id. `new_id()` returns a random UUID. Times are
     monotonic."""
 
     unknown = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -170,7 +168,7 @@ class FetchSessions(Sessions[FetchSession]):
         )
 
     def open(self, targets: dict[TargetKey, FetchTarget], *, by_id: bool, now_ms: int) -> int:
-        """The id of a new session; NO_SESSION if there is no room for it."""
+        """Open a session. Returns its id; NO_SESSION if there is no free slot."""
         if not targets or not self.make_room(len(targets), now_ms):
             return NO_SESSION
         session_id = NO_SESSION
@@ -195,8 +193,8 @@ class FetchSessions(Sessions[FetchSession]):
 
 
 class FetchContext:
-    """One request: what it reads, and which of its answers go into the reply. `begun_ms`: when it
-    came."""
+    """One request: the partitions that it reads, and which answers go into the reply. `begun_ms`:
+    the time at which the request came."""
 
     __slots__ = (
         "_by_id",
@@ -220,7 +218,7 @@ class FetchContext:
         session: FetchSession | None = None,
         epoch: int = NO_SESSION_EPOCH,
     ) -> None:
-        """`epoch`: the session's epoch when it took the request."""
+        """`epoch`: the session's next epoch after it has taken this request."""
         self.targets = list(targets.values())
         self.begun_ms = begun_ms
         self._named = targets
@@ -233,8 +231,8 @@ class FetchContext:
     async def finish(
         self, answers: Sequence[SessionAnswer], elapsed: Callable[[], Instant], pace: Pace
     ) -> tuple[int, Sequence[SessionAnswer]]:
-        """The session id of the reply and its partitions. Raises ApiError
-        INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
+        """The session id and the partitions of the reply. Raises ApiError
+        INVALID_FETCH_SESSION_EPOCH if the session has taken another request meanwhile."""
         if self._session is not None:
             new = await self._sessions.news(self._session, self._epoch, answers, pace)
             return self.session_id, new
@@ -248,8 +246,8 @@ class FetchContext:
         return self._sessions.open(self._named, by_id=self._by_id, now_ms=now_ms), answers
 
     def left_alone(self) -> ErrorCode:
-        """The error of a reply that leaves the session as it is: INVALID_FETCH_SESSION_EPOCH when
-        the session has had another request meanwhile."""
+        """The error code of a reply that leaves the session as it is: INVALID_FETCH_SESSION_EPOCH
+        if the session has taken another request meanwhile, else NONE."""
         try:
             if self._session is not None:
                 self._sessions.check(self._session, self._epoch)

@@ -1,5 +1,6 @@
-"""The configs of groups (resource GROUP) that clients have set. Which keys there are and what their
-values may be is decided by the group types and `coordinator.core.group_configs`."""
+"""The configs that clients have set on groups (resource GROUP). The group types and
+`coordinator.core.group_configs` define the keys and their values.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from groupd.storage.log import Catalogue
 
 
 class GroupOverrides(ConfigOverrides):
-    """Overrides by group id; the group need not exist."""
+    """Overrides by group id. The group need not exist."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges, broker: BrokerConfigs) -> None:
         super().__init__(
@@ -40,7 +41,7 @@ class GroupOverrides(ConfigOverrides):
         self._configs = group_configs()
 
     def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
-        """Keys with their effective values, and where these come from."""
+        """The effective values of the wanted keys, and where they come from."""
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         overrides = self.of(name)

@@ -1,5 +1,6 @@
-"""The cluster: its nodes and features, which node leads a partition, where new partitions may lie.
-And who leads the partitions for which a client has asked the wrong node (KIP-951).
+"""The cluster as clients see it: its nodes and features, the leaders of partitions, and where new
+partitions may be placed. Also the leaders that a reply names when a client has asked the wrong node
+(KIP-951).
 """
 
 from __future__ import annotations
@@ -16,31 +17,33 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Feature, Node, PartitionRun
 from groupd.protocol.messages.topics import NewTopic
 
-# A node that is alone leads everything. Otherwise partitions are led by the owners of their units;
-# as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that it keeps
-# the group in.
+# A node without a cluster leads everything. In a cluster, a partition is led by the owner of its
+# unit; as in Kafka the coordinator of a group leads the partition of `__consumer_offsets` that
+# holds the group.
 #
-# Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor
-# of 2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client
-# names must be nodes that exist.
+# The rules for new partitions are those of Kafka's controller. Tools may ask for a replication
+# factor of 2 or 3 and are shown that number in the reply, but Metadata shows the one replica that
+# there is. Replicas that a client names must be existing nodes.
 
 NO_LEADER = -1
 
 MAX_REPLICATION_FACTOR = 3
 
 MAX_PARTITIONS_PER_REQUEST = 10000
-"""Kafka's limit on the partitions that one CreateTopics or CreatePartitions may make."""
+"""Kafka's limit on the partitions that one CreateTopics or CreatePartitions request may create."""
 
 _REPLICAS_MAX = 1000
-"""Most replicas that a request may name for one partition. There are never so many nodes."""
+"""How many replicas a request may name for one partition. There are never so many nodes."""
 
 REPLICAS_OF_A_PARTITION = 1
-"""What Metadata shows, and so what replicas of further partitions are compared with."""
+"""The replication factor that Metadata shows. Replicas that are given for further partitions must
+match it."""
 
 
 class Layout:
-    """`nodes` is read at every question, so it may be filled after the sockets are bound; until
-    then there is `node_id` only. `ownership`: says who leads what."""
+    """The nodes of the cluster and the leaders of partitions. `nodes` is read at every call, so it
+    may be filled after the sockets are bound; until then only `node_id` is known. `ownership`:
+    which node leads what."""
 
     def __init__(self, node_id: int, nodes: Sequence[Node], ownership: Ownership) -> None:
         self.node_id = node_id
@@ -48,11 +51,12 @@ class Layout:
         self._ownership = ownership
 
     def nodes_on(self, listener: str) -> tuple[Node, ...]:
-        """The nodes, with the addresses that clients of that listener see."""
+        """The nodes with the addresses for clients of this listener."""
         return tuple([node.on(listener) for node in self.nodes])
 
     def runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
-        """The nodes of the partitions from `start` to below `end`."""
+        """The leaders and replicas of the partitions from `start` to below `end`, in runs of equal
+        ones."""
         if start >= end:
             return ()
         same = self._ownership.only_leader()
@@ -63,20 +67,20 @@ class Layout:
         return tuple(_run_of(leader, list(some), alive) for leader, some in found)
 
     def current_leader(self, topic: Topic, partition: int) -> tuple[int, int]:
-        """(leader, leader epoch); the leader is -1 while there is none, or none is known here. It
-        may be a node that has died a moment ago."""
+        """(leader, leader epoch). The leader is -1 if there is none or this node knows of none. It
+        may be a node that has just died."""
         unit = topic.unit(partition)
         leader = self._ownership.leader(unit)
         epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
         return NO_LEADER if leader is None or epoch == NO_EPOCH else leader, epoch
 
     def leader(self, topic: Topic, partition: int) -> int:
-        """The leader, if it is a node that clients can reach; else -1."""
+        """The leader if clients can reach it, else -1."""
         (run,) = self.runs(topic, partition, partition + 1)
         return run.leader
 
     def serves(self, topic: Topic, partition: int) -> bool:
-        """Whether this node answers for the partition now."""
+        """Whether this node serves the partition now."""
         return self._ownership.serves(topic.unit(partition))
 
     @property
@@ -85,7 +89,7 @@ class Layout:
 
     @property
     def controllers(self) -> list[int]:
-        """The nodes that can do what a controller does, in order: all."""
+        """The ids of all nodes, sorted: every node can do what a controller does."""
         return sorted(self.broker_ids)
 
 
@@ -98,7 +102,7 @@ def _run_of(found: tuple[int, int], partitions: list[int], alive: Collection[int
     first, end, (leader, epoch) = partitions[0], partitions[-1] + 1, found
     if leader in alive:
         return _run(first, end, leader, epoch)
-    # As in Kafka the one replica stays where it is while its node is gone.
+    # As in Kafka the only replica stays with its node while that node is gone.
     last = () if leader == NO_LEADER else (leader,)
     error = ErrorCode.LEADER_NOT_AVAILABLE
     return PartitionRun(first, end, NO_LEADER, epoch, last, last, error, offline=last)
@@ -116,13 +120,13 @@ def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
 
 
 class NewPartitions:
-    """Counts the partitions that one request makes."""
+    """Counts the partitions that one request creates."""
 
     def __init__(self) -> None:
         self._left = MAX_PARTITIONS_PER_REQUEST
 
     def take(self, partitions: int) -> None:
-        """Count partitions. Raises ApiError POLICY_VIOLATION, for the whole request, if there are
+        """Count partitions. Raises ApiError POLICY_VIOLATION, for the whole request, if they are
         too many."""
         self._left -= max(0, partitions)
         if self._left < 0:
@@ -132,7 +136,7 @@ class NewPartitions:
 
 
 def new_partitions(topic: NewTopic, config: CoordinatorConfig) -> int:
-    """How many a request asks for; not above 0 where it is wrong."""
+    """How many partitions the request asks for; 0 or less if it is wrong."""
     if topic.assignments:
         return len(topic.assignments)
     return config.num_partitions if topic.partitions == -1 else topic.partitions
@@ -141,7 +145,7 @@ def new_partitions(topic: NewTopic, config: CoordinatorConfig) -> int:
 def place_new_topic(
     topic: NewTopic, config: CoordinatorConfig, brokers: Collection[int]
 ) -> tuple[int, int]:
-    """(partitions, replication factor) that a new topic gets. Raises ApiError INVALID_REQUEST,
+    """The (partitions, replication factor) of a new topic. Raises ApiError INVALID_REQUEST,
     INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR or INVALID_PARTITIONS."""
     if topic.assignments:
         return _by_hand(topic, brokers)
@@ -197,15 +201,16 @@ def _by_hand(topic: NewTopic, brokers: Collection[int]) -> tuple[int, int]:
 def check_added_replicas(
     assignments: Sequence[tuple[int, ...]], added: int, brokers: Collection[int]
 ) -> None:
-    """The replicas, named by hand, of partitions that are added to a topic. Raises ApiError
-    INVALID_REPLICA_ASSIGNMENT."""
+    """Check the replicas that a client names for partitions that are added to a topic. Raises
+    ApiError INVALID_REPLICA_ASSIGNMENT."""
     if len(assignments) != added:
         raise _refused(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    # How many replicas were named for the partitions before is not kept. Each once: a request may
-    # name the same replicas ten thousand times.
+    # The replicas that were named for the earlier partitions are not stored, so the new ones are
+    # only compared with each other. Equal ones are checked once: a request may name the same
+    # replicas ten thousand times.
     for replicas in dict.fromkeys(assignments):
         check_replicas(replicas, brokers, len(assignments[0]))
 
@@ -213,8 +218,8 @@ def check_added_replicas(
 def check_replicas(
     replicas: tuple[int, ...], brokers: Collection[int], factor: int | None = None
 ) -> None:
-    """Replicas of one partition by hand: some, each an existing broker and named once, and as
-    many as `factor`. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
+    """Check the replicas that a client names for one partition: at least one, each an existing
+    broker and named once, and as many as `factor`. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
     if len(replicas) > _REPLICAS_MAX:
@@ -243,14 +248,16 @@ def _refused(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-# Produce and Fetch replies name the leader of such a partition and give the addresses of these
-# leaders, so that clients go on there without asking for metadata. As in Kafka the leader is -1
-# while there is none, and one that has died a moment ago has no address.
+# Leaders in replies -------------------------------------------------------------------------
+
+# Produce and Fetch replies name the leader of a partition for which the client has asked the wrong
+# node, and the addresses of these leaders, so that clients go on there without asking for metadata.
+# As in Kafka the leader is -1 while there is none. A leader that has just died has no address.
 
 
 class CurrentLeaders:
-    """The leaders that one reply names. `since`: the version of its API that has room for them.
-    `errors`: with which errors they are told."""
+    """The leaders that one reply names. `since`: the first version of its API with fields for them.
+    `errors`: the errors with which they are named."""
 
     def __init__(
         self, layout: Layout, context: RequestContext, since: int, errors: Collection[ErrorCode]
@@ -261,8 +268,8 @@ class CurrentLeaders:
         self._named: set[int] = set()
 
     def of(self, topic: Topic | None, partition: int, error: ErrorCode) -> tuple[int, int] | None:
-        """(leader, leader epoch) of a partition that failed; None if the reply does not say it.
-        `topic` None: it was not found."""
+        """(leader, leader epoch) of a partition that failed with `error`; None if the reply does
+        not name it. `topic` None: the topic was not found."""
         if topic is None or error not in self._errors:
             return None
         found = self._layout.current_leader(topic, partition)
@@ -271,7 +278,7 @@ class CurrentLeaders:
 
     @property
     def endpoints(self) -> tuple[Node, ...]:
-        """The nodes that were named, as clients of the request's listener reach them."""
+        """The leaders that were named, with the addresses for clients of the request's listener."""
         if not self._named:
             return ()
         nodes = self._layout.nodes_on(self._listener)

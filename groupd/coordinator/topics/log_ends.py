@@ -1,9 +1,9 @@
-"""The bounds of logs for the lag of groups (`groupd.coordinator.lag`): of open logs from memory, of
-all others from the store, without opening them.
+"""The bounds of logs, for the lag of groups (`groupd.coordinator.lag`). For open logs they come
+from memory. For all others they come from the store, without opening the log.
 
-In a cluster the store tells where the logs of other nodes end, too. Elsewhere a log that is not
-open stands still, so it is asked for once: the answer holds until the log has been open, or its
-topic is gone.
+In a cluster the store also knows the logs of other nodes, and is asked each time. Without a cluster
+a log that is not open does not change, so the store is asked once: its answer holds until the log
+has been open, or its topic is deleted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from groupd.protocol.messages import TopicId
 from groupd.storage.log import MeasuredLogs, StoredBatch
 
 NAMES_AT_ONCE = 1000
-"""Logs that the store is asked for at once."""
+"""How many logs are named in one call of the store."""
 
 _NOT_WRITTEN = Bounds(0, 0)
-"""A partition that nobody has written to has no log yet."""
+"""The bounds of a partition to which nothing was ever written, and which has no log yet."""
 
 
 class StoredEnds:
     """A `groupd.coordinator.lag.growth.LogEnds`. `unpacked_max_bytes`: batches that unpack to more
-    are not looked into. `shared`: other nodes write to the same store."""
+    are not searched. `shared`: other nodes write to the same store."""
 
     def __init__(
         self,
@@ -51,9 +51,10 @@ class StoredEnds:
         self._shared = shared
         self._search = TimeSearch(Unpacking(work), unpacked_max_bytes)
         self._closed: dict[TopicId, dict[int, Bounds]] = {}
-        """What the store has told of logs that have not been open since; empty if `shared`."""
+        """The store's answers for logs that have not been open since then; empty if `shared`."""
         self._forgotten = 0
-        """How often something of it was forgotten: an answer that was asked for before is old."""
+        """How often an answer was forgotten. An answer of the store that was requested before that
+        is not kept."""
         partitions.on_drop.append(self._on_drop)
         topics.add_listener(self._on_metadata)
 
@@ -76,8 +77,8 @@ class StoredEnds:
     def _known(
         self, wanted: Mapping[str, Collection[int]]
     ) -> Steps[tuple[Found, dict[str, tuple[Topic, dict[str, int]]]]]:
-        """The bounds that are known, and the logs that the store must be asked for: by topic the
-        partitions by the name of the log."""
+        """The known bounds, and the logs to ask the store for: by topic, partition numbers by log
+        name."""
         found: Found = {}
         unknown: dict[str, tuple[Topic, dict[str, int]]] = {}
         pace = Pace()
@@ -128,7 +129,7 @@ class StoredEnds:
         return batches[0].max_timestamp_ms if batches else None
 
     def _log_name(self, topic: str, partition: int) -> str | None:
-        """The name of the log of a partition; None: there is no such partition."""
+        """The name of the log of a partition; None if there is no such partition."""
         known = self._topic(topic)
         if known is None or not 0 <= partition < known.partitions:
             return None
@@ -140,7 +141,7 @@ class StoredEnds:
 
 
 class _StoredLog:
-    """A log in the store, as `TimeSearch` asks it, whoever owns it."""
+    """A log in the store as `TimeSearch` needs it, whichever node owns it."""
 
     def __init__(self, logs: MeasuredLogs, name: str, start_offset: int) -> None:
         self.start_offset = start_offset

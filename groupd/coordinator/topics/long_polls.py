@@ -1,7 +1,6 @@
-"""Requests that read, and wait until there is enough: Fetch, and whatever else waits for records.
-
-Waiting costs nothing: logs set an event when they move. How many logs all requests wait for
-together is limited.
+"""Requests that read and wait until there is enough data: Fetch, and other requests that wait for
+records. Waiting costs nothing, because logs set an event when their position moves. The logs that
+all requests together may wait for are limited.
 """
 
 from __future__ import annotations
@@ -15,42 +14,43 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
 
 WAITED_FOR_MAX = 250_000
-"""Limit on the partitions that all waiting requests wait for together."""
+"""How many partitions all waiting requests may wait for together."""
 
 UNWATCHED_MS = 100
-"""How long a request rests before it reads again, if there was no room to wait for its partitions.
-If it were answered at once, its client would only ask again."""
+"""How long a request pauses before it reads again if it may not wait for its partitions, because
+others wait for too many. If it were answered at once, its client would just ask again."""
 
 
 class Watchable(Protocol):
-    """What a request can wait for: a log, or what a feature keeps beside one."""
+    """Something that a request can wait for: a log, or state that a feature keeps beside one."""
 
     @property
     def closed(self) -> bool:
-        """It never moves again: look it up anew."""
+        """The position never moves again: look the object up anew."""
         ...
 
     @property
     def position(self) -> int:
-        """Another number each time there may be more to read; of a log its high watermark."""
+        """A number that changes each time there may be more to read. For a log: its high
+        watermark."""
         ...
 
     def add_waiter(self, event: asyncio.Event) -> None:
-        """Set `event` whenever the position moves, or it is closed."""
+        """Set `event` whenever the position moves, or the object is closed."""
         ...
 
     def remove_waiter(self, event: asyncio.Event) -> None: ...
 
 
 WatchedPosition = tuple[Watchable, int]
-"""With the position that was seen."""
+"""An object to wait for, and the position that the reader has seen."""
 
 WaitForEvent = Callable[[asyncio.Event, int], Awaitable[None]]
-"""`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
+"""`wait(event, timeout_ms)` returns when the event is set or the time is over."""
 
 
 async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
-    """The `WaitForEvent` of the real clock."""
+    """Waits in real time: a `WaitForEvent`."""
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await event.wait()
@@ -59,26 +59,26 @@ async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
 
 
 class Attempt(Protocol):
-    """What one reading has found."""
+    """The result of one reading."""
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size of what was read, in bytes."""
         ...
 
     @property
     def complete(self) -> bool:
-        """There is no point in waiting for more."""
+        """Whether there is no point in waiting for more."""
         ...
 
     @property
     def watched(self) -> Sequence[WatchedPosition]:
-        """What may bring more: logs, mostly. If there is none of it, the poll ends."""
+        """What may bring more data: logs, mostly. If it is empty, the poll ends."""
         ...
 
 
 class Memory(Protocol):
-    """The memory that a request takes for what it has read; a `Waiter` has this."""
+    """The memory that a request holds for what it has read. A `Waiter` implements it."""
 
     def room(self, wanted: int) -> int: ...
 
@@ -91,8 +91,8 @@ A = TypeVar("A", bound=Attempt)
 
 
 class LongPolls:
-    """All requests that wait for records. `elapsed()` measures how long they have waited, `wait` is
-    how they wait."""
+    """All requests that wait for records. `elapsed()` measures how long they have waited, `wait`
+    waits for an event."""
 
     def __init__(
         self, work: LongWork, elapsed: Callable[[], Instant], wait: WaitForEvent = wait_for_event
@@ -101,7 +101,7 @@ class LongPolls:
         self._elapsed = elapsed
         self._wait = wait
         self._waited_for = 0
-        """Partitions that requests wait for."""
+        """The number of partitions that requests wait for."""
 
     async def poll(
         self,
@@ -113,9 +113,9 @@ class LongPolls:
         until_ms: int,
         pace: Pace,
     ) -> A:
-        """Call `read(how many bytes there is room for)`, again and again, until it has `min_bytes`
-        or is complete, or it is `until_ms`; or until others are short of memory. What an attempt
-        has read is dropped while its request waits, and read again."""
+        """Call `read(bytes that may be read)` again and again, until it has `min_bytes` or is
+        complete, the time is `until_ms`, or other requests are short of memory. While the request
+        waits it does not keep what it has read, and reads it again afterwards."""
         while True:
             found = await read(memory.room(max_bytes))
             memory.holds(found.size)
@@ -137,8 +137,8 @@ class LongPolls:
     async def until_moved(
         self, watched: Sequence[WatchedPosition], event: asyncio.Event, timeout_ms: int, pace: Pace
     ) -> None:
-        """Wait until one of them has moved or is closed, somebody else sets `event`, or the time is
-        over. It may return early, if there is no room to wait for so many."""
+        """Wait until one of `watched` has moved or is closed, other code sets `event`, or the time
+        is over. May return early if all requests together would wait for too many partitions."""
         if self._waited_for + len(watched) > WAITED_FOR_MAX:
             await self._wait(event, min(timeout_ms, UNWATCHED_MS))
             return
@@ -149,7 +149,8 @@ class LongPolls:
                 if pace.due():
                     await pace.turn()
                 one.add_waiter(event)
-                # Records that were appended between reading and watching have not set the event.
+                # Records that were appended after the reading and before `add_waiter` have not set
+                # the event.
                 fresh = fresh and not one.closed and one.position == seen
             if fresh:
                 await self._wait(event, timeout_ms)
@@ -159,7 +160,8 @@ class LongPolls:
 
 
 class _MoreOrShort(asyncio.Event):
-    """Set by new records, or because others wait for the memory of this request (`is_short`)."""
+    """Set by new records, or because other requests wait for the memory of this one
+    (`is_short`)."""
 
     is_short = False
 

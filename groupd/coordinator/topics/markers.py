@@ -1,9 +1,8 @@
-"""Writes markers into the logs: the `MarkerTarget` of this broker, and WriteTxnMarkers (27).
-
-Rules: the log decides by epochs whether a marker is stale; a marker that was written already is
-written again. The topic partitions of a marker go to the writer in one call; a caller that has a
-marker for more than `MARKERS_AT_ONCE` partitions calls several times. A refusal of the group
-coordinator's side becomes NOT_LEADER_OR_FOLLOWER, which transaction coordinators retry.
+"""Writes markers into the logs: the `MarkerTarget` of this broker, and WriteTxnMarkers (27). The
+log decides by epochs whether a marker is stale; a marker that is already in the log is written
+again. The markers for topic partitions go to the writer in one call; a caller with more than
+`MARKERS_AT_ONCE` partitions calls several times. When the group coordinator is not ready, the
+answer is NOT_LEADER_OR_FOLLOWER, which transaction coordinators retry.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from groupd.protocol.messages.producers import (
 from groupd.storage.log import LogError
 
 PRODUCERS_AT_ONCE = 20
-"""Producers of one WriteTxnMarkers whose markers are written together: they share transactions of
-the store."""
+"""The markers of this many producers of a WriteTxnMarkers are written together, so that they share
+transactions of the store."""
 
 _NOT_READY = frozenset(
     {
@@ -46,7 +45,8 @@ _NOT_READY = frozenset(
 
 
 class TransactionMarkers:
-    """`offsets` takes the markers of `__consumer_offsets`."""
+    """Writes markers into topic partitions, and hands those for `__consumer_offsets` to
+    `offsets`."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class TransactionMarkers:
     async def write_marker(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """See `MarkerTarget`. UNKNOWN_TOPIC_OR_PARTITION for what does not exist,
-        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for a marker that is too late;
-        after any other error the coordinator may try again."""
+        """See `MarkerTarget`. The error is UNKNOWN_TOPIC_OR_PARTITION for a partition that does not
+        exist, and INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a stale marker.
+        After any other error the coordinator may retry."""
         distinct = list(dict.fromkeys(partitions))
         offsets = [partition for partition in distinct if partition[0] == OFFSETS_TOPIC]
         data = [partition for partition in distinct if partition[0] != OFFSETS_TOPIC]
@@ -97,7 +97,7 @@ class TransactionMarkers:
                 )
             except (ApiError, LogError) as error:
                 codes[partition] = self._partitions.refusal(error).code
-        # From here on nothing is awaited until all is staged.
+        # Nothing is awaited until all markers are staged.
         staged: dict[TopicPartition, Staged] = {}
         timestamp_ms = self._now().wall_ms
         for partition, log in logs.items():
@@ -117,9 +117,9 @@ class TransactionMarkers:
 async def write_txn_markers(
     target: MarkerTarget, work: LongWork, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersReply:
-    """WriteTxnMarkers, for coordinators elsewhere and for operators who end a hanging transaction.
-    Raises ApiError CLUSTER_AUTHORIZATION_FAILED and, for a marker of no producer,
-    UNKNOWN_SERVER_ERROR, as Kafka."""
+    """Handles WriteTxnMarkers, for coordinators elsewhere and for operators who end a hanging
+    transaction. Raises ApiError CLUSTER_AUTHORIZATION_FAILED and, as Kafka, UNKNOWN_SERVER_ERROR
+    for a marker with a negative producer id or epoch."""
     check_cluster_access(context, Operation.CLUSTER_ACTION, instead=Operation.ALTER)
     pace = work.pace()
     for asked in request.markers:
@@ -127,7 +127,7 @@ async def write_txn_markers(
             await pace.turn()
         if asked.producer_id < 0 or asked.producer_epoch < 0:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    # One entry per producer, also when several markers are for the same.
+    # The reply has one entry for each producer, even if several markers are for the same one.
     by_producer: dict[int, list[WritableMarker]] = {}
     for asked in request.markers:
         if pace.due():
@@ -144,7 +144,7 @@ async def write_txn_markers(
 async def _write_one(
     target: MarkerTarget, work: LongWork, markers: Sequence[WritableMarker]
 ) -> WrittenMarker:
-    """The markers of one producer, one after the other."""
+    """Write the markers of one producer, one after the other."""
     pace = work.pace()
     codes: dict[TopicPartition, ErrorCode] = {}
     for asked in markers:

@@ -1,11 +1,9 @@
 """Metadata (3), DescribeCluster (60) and DescribeTopicPartitions (75, KIP-966): how clients find
-nodes and topics.
-
-Rules: every partition has one replica, its leader. While it has none, or the leader's node has
-died, Metadata says LEADER_NOT_AVAILABLE. A node shows itself as the controller, because every node
-can do what one does. A topic that an auto-creating request names is created before the answer and
-is in it, so the client need not ask again. Of a topic that the principal may not describe the reply
-has the name only.
+nodes and topics. Every partition has one replica, its leader. While it has none, or the leader's
+node is dead, Metadata says LEADER_NOT_AVAILABLE. A node shows itself as the controller, because
+every node can do what a controller does. A topic that a Metadata request creates is in the reply,
+so the client need not ask again. For a topic that the principal may not describe, the reply has
+only the name.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 async def metadata(
     plane: DataPlane, context: RequestContext, request: MetadataRequest
 ) -> MetadataReply:
-    """Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
+    """Handles Metadata. Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
     with_operations = request.include_topic_authorized_operations
     pace, mutations = plane.work.pace(), plane.mutations(context)
     infos: Sequence[TopicInfo]
@@ -97,7 +95,7 @@ async def _asked_topics(
     pace: Pace,
     mutations: Mutations,
 ) -> Sequence[TopicInfo]:
-    """The topics that the request names, each once, also if it is named twice."""
+    """The topics that the request names, without repetitions."""
     infos: dict[tuple[str | None, TopicId], TopicInfo] = {}
     for name, topic_id in request.topics or ():
         if pace.due():
@@ -114,7 +112,7 @@ async def _asked_topics(
 async def describe_cluster(
     plane: DataPlane, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterReply:
-    """The brokers; there is no endpoint of controllers."""
+    """Handles DescribeCluster. It lists brokers; there is no endpoint of controllers."""
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterReply(
@@ -142,7 +140,7 @@ async def _asked(
     topic_id: TopicId,
     mutations: Mutations,
 ) -> Topic | TopicInfo:
-    """The topic, or why it is not shown."""
+    """The topic, or the entry that says why it is not shown."""
     if topic_id != NO_TOPIC_ID:
         topic = plane.catalogue.topic_by_id(topic_id)
         if topic is None:
@@ -160,7 +158,8 @@ async def _asked(
     try:
         return await _auto_created(plane, context, request, name, mutations)
     except ApiError as error:
-        # As in Kafka, who may not create the topic is not told what else it may do with it.
+        # As in Kafka, a client that may not create the topic does not learn what else it may do
+        # with it.
         with_operations = (
             request.include_topic_authorized_operations
             and error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -175,7 +174,7 @@ async def _auto_created(
     name: str,
     mutations: Mutations,
 ) -> Topic:
-    """Create the topic where that is wanted and allowed. Raises ApiError."""
+    """Create the topic if that is wanted and allowed. Raises ApiError."""
     wanted = request.allow_auto_topic_creation and plane.config.auto_create_topics_enable
     if wanted and not may_create(context, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -185,7 +184,7 @@ async def _auto_created(
     try:
         mutations.take(plane.config.num_partitions)
     except ApiError as error:
-        # Every client asks again.
+        # Every client retries after this error.
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
     try:
         return await plane.catalogue.create(name, plane.config.num_partitions, {})
@@ -195,7 +194,7 @@ async def _auto_created(
             raise
         return topic
     except LogError as error:
-        # Retriable for every client: it asks again until the store is back.
+        # Every client retries after this error, until the store is back.
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
 
 
@@ -223,7 +222,7 @@ def _info(
 def _missing(
     context: RequestContext, name: str, code: ErrorCode, with_operations: bool
 ) -> TopicInfo:
-    """A topic that the client may describe, but that is not there."""
+    """The entry of a topic that the client may describe but that does not exist."""
     return TopicInfo(
         name=name,
         error=code,
@@ -239,7 +238,8 @@ def _may_describe(context: RequestContext, name: str) -> bool:
 
 
 def _cluster_operations(context: RequestContext, asked: bool) -> int:
-    """The bit field of what the principal may do with the cluster, if the request asks for it."""
+    """The bit field of the operations that the principal may do on the cluster, if the request
+    wants it."""
     if not asked:
         return OPERATIONS_NOT_ASKED
     if not context.sees(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
@@ -253,9 +253,10 @@ def _cluster_operations(context: RequestContext, asked: bool) -> int:
 async def describe_topic_partitions(
     plane: DataPlane, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsReply:
-    """Topics sorted by name, page by page: the reply stops after the asked number of partitions
-    (max.request.partition.size.limit at most) and `next_cursor` says where to go on. Raises
-    ApiError INVALID_REQUEST for a cursor that fits no topic of the request."""
+    """Handles DescribeTopicPartitions: topics sorted by name, page by page. The reply stops after
+    the requested number of partitions (at most max.request.partition.size.limit), and `next_cursor`
+    says where to continue. Raises ApiError INVALID_REQUEST for a cursor that fits no topic of the
+    request."""
     pace = plane.work.pace()
     names, refused = await _names_from_cursor(plane, context, request, pace)
     most = plane.broker_configs.config.max_request_partition_size_limit
@@ -274,7 +275,7 @@ async def describe_topic_partitions(
             infos.append(_unknown(context, name))
             continue
         info = _info(plane, context, topic, True, first, first + room)
-        # As in Kafka: that there is no leader is no error here.
+        # As in Kafka a partition without a leader is not an error here.
         runs = tuple([replace(run, error=ErrorCode.NONE) for run in info.partitions])
         infos.append(replace(info, partitions=runs))
         room -= info.partition_count
@@ -294,8 +295,8 @@ async def describe_topic_partitions(
 async def _names_from_cursor(
     plane: DataPlane, context: RequestContext, request: DescribeTopicPartitionsRequest, pace: Pace
 ) -> tuple[set[str], set[str]]:
-    """The names that the request asks for, beginning at its cursor: those of topics that the client
-    may describe, and those of others."""
+    """The requested names from the cursor on: those of topics that the client may describe, and the
+    others."""
     cursor = request.cursor
     if cursor is not None and request.topics and cursor[0] not in request.topics:
         raise ApiError(

@@ -1,6 +1,5 @@
-"""Configs that clients have set on resources of one kind: in memory over the store.
-
-One change at a time, see `coordinator.catalogue_changes`.
+"""Configs that clients have set on resources of one type, in memory over the store. One change at a
+time, see `coordinator.catalogue_changes`.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ from groupd.protocol.messages.topics import AlterResource, ConfigValue
 from groupd.storage.log import Catalogue, ConfigEntry
 
 OverridesListener = Callable[[str, Mapping[str, str]], None]
-"""(name of the resource, its overrides now)."""
+"""Called with the name of a resource and its present overrides."""
 
 
 NAME_MAX = 1000
-"""Characters of the name of a resource: a table of them stays small."""
+"""The largest length of a resource's name in characters, so that all names together stay small."""
 
 
 class ConfigOverrides(ABC):
-    """Overrides by resource name. Keys in the store that `accepts(key)` denies are something else.
-    `most`: how many resources may have some; `kind`: what they are called in an error.
+    """Overrides by resource name.
 
-    A subclass says what may be altered (`check_altered`, `altered`), and how it is described.
+    Rows of the store whose key `accepts(key)` rejects are ignored. `most`: how many resources may
+    have overrides; `kind`: what they are called in an error. A subclass defines which changes are
+    allowed (`check_altered`, `altered`), and how a resource is described.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class ConfigOverrides(ABC):
         changes.follow(configs_of(resource_type), self)
 
     async def load(self) -> None:
-        """Read the store and tell the listeners what differs. Raises LogError."""
+        """Read the store, and notify the listeners of differences. Raises LogError."""
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`; so is `read`."""
+        """See `catalogue_changes.Keeper`."""
         now = self._by_name(await self._store.configs())
         self._replace(now, now.keys() | self._overrides.keys())
 
@@ -69,7 +69,8 @@ class ConfigOverrides(ABC):
         return found
 
     def _replace(self, now: Mapping[str, dict[str, str]], names: Iterable[str]) -> None:
-        """Set the overrides of `names` to those of `now`; tell the listeners what differs."""
+        """Set the overrides of `names` to those in `now`, and notify the listeners of
+        differences."""
         different = [name for name in sorted(names) if self.of(name) != now.get(name, {})]
         for name in different:
             self._set(name, now.get(name, {}))
@@ -86,19 +87,19 @@ class ConfigOverrides(ABC):
         self._listeners.append(listener)
 
     def all(self) -> dict[str, dict[str, str]]:
-        """A copy of everything."""
+        """A copy of all overrides, by resource name."""
         return {name: dict(overrides) for name, overrides in self._overrides.items()}
 
     def of(self, name: str) -> Mapping[str, str]:
         return self._overrides.get(name, {})
 
     def names(self) -> list[str]:
-        """The resources that have overrides, sorted."""
+        """The names of the resources that have overrides, sorted."""
         return sorted(self._overrides)
 
     @abstractmethod
     def describe(self, name: str, wanted: WantedKeys) -> Sequence[ConfigValue]:
-        """The configs of a resource that are wanted. Raises ApiError."""
+        """The wanted configs of a resource. Raises ApiError."""
 
     @abstractmethod
     def check_altered(self, name: str) -> None:
@@ -106,11 +107,11 @@ class ConfigOverrides(ABC):
 
     @abstractmethod
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
-        """The overrides after the changes that are asked for. Raises ApiError."""
+        """The overrides after the requested changes. Raises ApiError."""
 
     async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
-        """Apply all changes of the request, or none. Raises ApiError (nothing has changed), and
-        LogError."""
+        """Apply all changes of the request, or none. Raises ApiError, after which nothing has
+        changed, and LogError."""
         name = asked.name
         self.check_altered(name)
         if len(name) > NAME_MAX:

@@ -1,8 +1,7 @@
-"""One topic partition: offsets, producers and their transactions, readers that wait.
-
-Rules: offsets are given out at once and in order (`stage`); data becomes readable when the store
-has it (`durable`). After any failed append the object is closed and forgotten: the next user opens
-the log anew, which fences whatever is still under way. So there is nothing to roll back.
+"""One topic partition: offsets, producers and their transactions, readers that wait. Offsets are
+assigned at once and in order (`stage`); data becomes readable when it is in the store (`durable`).
+After any failed append the object is closed and dropped. The next request opens the log anew, which
+fences the appends still under way, so there is nothing to roll back.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ from groupd.storage.units import OwnedUnit, Unit
 
 _RECOVERY_READ_BYTES = 1 << 20
 _TURN_BATCHES = 250
-"""Batches that are looked at between two turns for others: about a millisecond."""
+"""Batches that are read before other work gets a turn: about a millisecond."""
 
 
 class ReadableLog(Protocol):
-    """What fetch and list offsets need of a partition, topic data or `__consumer_offsets`.
-
-    Offsets below `high_watermark` are durable. `closed`: look the partition up again.
-    """
+    """What Fetch and ListOffsets need of a log, of topic data or of a coordinator. Offsets below
+    `high_watermark` are durable. `closed`: look the partition up again."""
 
     @property
     def name(self) -> str: ...
@@ -41,12 +38,12 @@ class ReadableLog(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def position(self) -> int:
-        """The high watermark, for those who wait for it to move (`long_polls.Watchable`)."""
+        """The high watermark, for requests that wait for it to move (`long_polls.Watchable`)."""
         ...
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided; not above the high watermark."""
+        """The offset below which no transaction is open; not above the high watermark."""
         ...
 
     @property
@@ -54,7 +51,7 @@ class ReadableLog(Protocol):
 
     @property
     def changes(self) -> int:
-        """How often something has changed that readers see; -1 where that is not counted."""
+        """How often something that readers see has changed; -1 if this is not counted."""
         ...
 
     @property
@@ -66,12 +63,12 @@ class ReadableLog(Protocol):
         ...
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """Aborted transactions, as (producer id, first offset), that have records in this range,
-        which is what `read` gave last."""
+        """Aborted transactions, as (producer id, first offset), that have records in this range.
+        Call it right after `read`, for the range that `read` has returned."""
         ...
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
-        """Batches below the high watermark; the rest is as in `PartitionLogs.read`. Raises
+        """Batches below the high watermark; otherwise like `PartitionLogs.read`. Raises
         LogError."""
         ...
 
@@ -91,7 +88,7 @@ class ReadableLog(Protocol):
 
 
 class PartitionLog:
-    """The open log of partition `partition` of topic `topic_id`; only `open_partition` makes it."""
+    """The open log of partition `partition` of topic `topic_id`. Only `open_partition` makes it."""
 
     __slots__ = (
         "_cache",
@@ -151,7 +148,8 @@ class PartitionLog:
         return max(stable, self.start_offset)
 
     def stage(self, header: BatchHeader, payload: bytes) -> Append:
-        """Give the batch the next offsets and remember its producer; the caller appends it."""
+        """Assign the next offsets to the batch and remember its producer. The caller appends the
+        result."""
         base_offset = self.next_offset
         self.producers.appended(header, base_offset)
         return self._append(
@@ -161,8 +159,8 @@ class PartitionLog:
         )
 
     def stage_marker(self, marker: Marker, timestamp_ms: int) -> Append:
-        """The same as `stage` for the marker of a transaction. Raises ApiError
-        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED."""
+        """Like `stage`, for a transaction marker. Raises ApiError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED."""
         self.producers.check_marker(marker)
         self.producers.marked(marker, self.next_offset, timestamp_ms)
         payload = encode_marker(
@@ -183,7 +181,7 @@ class PartitionLog:
         )
 
     def durable(self, append: Append) -> None:
-        """The staged batch is in the store: readers may see it."""
+        """The staged batch is in the store: make it readable."""
         if append.last_offset < self.high_watermark or self.closed:
             return
         self._cache.add(
@@ -202,17 +200,15 @@ class PartitionLog:
         self._wake()
 
     def compacted(self, clean_offset: int) -> None:
-        """The cleaner has been over the log up to here and has left nothing of aborted
-        transactions: no records and, after a while, no marker up to which a reader would leave them
-        out."""
+        """The cleaner has gone over the log up to `clean_offset`. It has left no records of aborted
+        transactions there and, after a while, no marker up to which a reader would skip them."""
         self.clean_offset = clean_offset
         self._compactions += 1
         self._cache.drop(self.name)
         self.producers.transactions.forget_below(clean_offset)
 
     def close(self) -> None:
-        """Nothing more is staged here. Waiting readers are woken and look the partition up
-        again."""
+        """Stage nothing more. Waiting readers are woken and look the partition up again."""
         self.closed = True
         self._cache.drop(self.name)
         self._wake()
@@ -226,7 +222,8 @@ class PartitionLog:
             payloads = await read_batches(
                 self._logs, self.name, from_offset, self.high_watermark, max_bytes, min_one=min_one
             )
-            # Else there may be aborted records in them that `aborted` does not know any more.
+            # If a compaction came in between, the payloads may have aborted records that `aborted`
+            # no longer knows.
             if compactions == self._compactions:
                 return payloads or []
 
@@ -240,7 +237,8 @@ class PartitionLog:
         return await self._logs.with_max_timestamp(self.name)
 
     async def wait_durable(self, offset: int) -> bool:
-        """Wait until the batch that ends at `offset` is durable; False if its append failed."""
+        """Wait until the batch that ends at `offset` is durable. Returns False if its append
+        failed."""
         event = asyncio.Event()
         self.add_waiter(event)
         try:
@@ -271,7 +269,7 @@ async def open_partition(
     owned: OwnedUnit,
     leader_epoch: int,
 ) -> PartitionLog:
-    """Take the log over, as the leader at this epoch, and read it once for its producers,
+    """Open the log as its leader at `leader_epoch`, and read all of it for its producers,
     transactions and leader epochs. Raises LogError."""
     state = await logs.open(log_name(topic_id, partition), owned)
     log = PartitionLog(topic_id, partition, owned.unit, state, logs, cache)

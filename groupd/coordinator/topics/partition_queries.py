@@ -53,15 +53,13 @@ from groupd.storage.log import LogCorrupt, LogError, StoredBatch
 _SCAN_BYTES = 1 << 20
 _TURN_BATCHES = 250
 _TURN_RECORDS = 2000
-"""Batches, or records, that are looked at between two turns for others: about a millisecond."""
+"""Batches, or records, that are read before other work gets a turn: about a millisecond."""
 
 TimestampAndOffset = tuple[int, int]
-"""(timestamp ms, offset)"""
+"""(timestamp in ms, offset)"""
 
 
 class SearchedLog(Protocol):
-    """What a search needs of a log."""
-
     @property
     def start_offset(self) -> int: ...
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]: ...
@@ -70,7 +68,7 @@ class SearchedLog(Protocol):
 
 
 class TimeSearch:
-    """`unpacked_max_bytes`: batches that unpack to more are not looked into."""
+    """Searches logs by time. `unpacked_max_bytes`: batches that unpack to more are not searched."""
 
     def __init__(self, unpacking: Unpacking, unpacked_max_bytes: int) -> None:
         self._unpacking = unpacking
@@ -86,14 +84,14 @@ class TimeSearch:
     async def at_or_after(
         self, log: SearchedLog, timestamp_ms: int, end_offset: int
     ) -> TimestampAndOffset | None:
-        """The first record at or after a time, below `end_offset`. Raises LogError."""
+        """The first record at or after `timestamp_ms`, below `end_offset`. Raises LogError."""
         batch = await log.first_at_or_after(timestamp_ms)
         if batch is None:
             return None
         found = await self._in_row(batch.payload, timestamp_ms, log.start_offset)
         offset = batch.last_offset + 1
-        # When DeleteRecords has cut the batch in two, or the cleaner was there, the matching record
-        # can be gone.
+        # The matching record can be gone, because DeleteRecords has cut the batch in two or the
+        # cleaner has removed it.
         while found is None and offset < end_offset:
             payloads = await log.read(offset, _SCAN_BYTES, min_one=True)
             if not payloads:
@@ -107,8 +105,8 @@ class TimeSearch:
     async def _in_row(
         self, payload: bytes, timestamp_ms: int, start_offset: int
     ) -> TimestampAndOffset | None:
-        """The first record in the batches of one row that is not before this time and this
-        offset."""
+        """The first record in the batches of one row that is at or after `timestamp_ms` and
+        `start_offset`."""
         try:
             candidates = await self._unpacking.work.run(_candidates(payload, timestamp_ms))
         except CorruptBatch as error:
@@ -133,7 +131,8 @@ class TimeSearch:
 
 
 def _candidates(payload: bytes, timestamp_ms: int) -> Steps[list[Batch]]:
-    """The batches of a row that may hold a record of this time or later. Raises CorruptBatch."""
+    """The batches of a row that may hold a record at or after `timestamp_ms`. Raises
+    CorruptBatch."""
     found = []
     for count, batch in enumerate(iter_batches(payload), 1):
         if batch.header.max_timestamp_ms >= timestamp_ms:
@@ -171,7 +170,7 @@ _MIN_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The first version of ListOffsets in which each of these special timestamps may be asked for."""
+"""The first version of ListOffsets that allows each of these special timestamps."""
 
 
 async def answer_each(
@@ -182,9 +181,9 @@ async def answer_each(
     refused: Callable[[Any, ApiError], PartitionAnswer],
     topic_answer: Callable[[str, tuple[PartitionAnswer, ...]], TopicAnswer],
 ) -> tuple[TopicAnswer, ...]:
-    """The topics of a reply, in the order of the request's `topics` (`name`, `partitions`). What
-    `answer(topic name, partition as asked)` raises as ApiError or LogError is put into the reply by
-    `refused(partition as asked, error)`."""
+    """The topics of a reply, in the order of the request's `topics` (`name`, `partitions`). If
+    `answer(topic name, partition of the request)` raises ApiError or LogError, the entry is
+    `refused(partition of the request, error)`."""
     answers = []
     for topic in topics:
         if pace.due():
@@ -210,7 +209,7 @@ async def offsets_for_leader_epochs(
     context: RequestContext,
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochReply:
-    """Where an epoch ends, for consumers that check whether the log was truncated."""
+    """Where leader epochs end, for consumers that check whether the log was truncated."""
 
     any_topic = context.sees(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
 
@@ -240,7 +239,7 @@ async def describe_producers(
     request: DescribeProducersRequest,
 ) -> DescribeProducersReply:
     """The producers that a partition's log knows, and their open transactions. A partition that is
-    asked for twice is answered once."""
+    named twice is answered once."""
     pace = work.pace()
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
@@ -294,12 +293,10 @@ async def list_offsets(
     context: RequestContext,
     request: ListOffsetsRequest,
 ) -> ListOffsetsReply:
-    """Offsets by time, or by name (earliest, latest, ...).
-
-    READ_COMMITTED ends at the last stable offset. A timestamp is answered with the first record at
-    or after it. Where a batch cannot be decompressed, or unpacks to too much, its base offset is
-    the answer: a reader that begins there misses nothing.
-    """
+    """Offsets by time, or by name (earliest, latest ...). For READ_COMMITTED the log ends at the
+    last stable offset. The answer to a timestamp is the first record at or after it. If its batch
+    cannot be decompressed, or unpacks to too much, the answer is the batch's base offset: a reader
+    that begins there misses nothing."""
     pace = work.pace()
     twice = await pace.through(
         repeated_in_steps(

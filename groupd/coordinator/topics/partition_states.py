@@ -1,9 +1,9 @@
-"""Soft state that a feature keeps with the leader of a partition, and its timers.
+"""Soft state that a feature keeps with the leader of a partition, and its timers. It is in no log.
 
-It is in no log. It is made on first use and lives as long as the partition's log stays open here:
-it is dropped when another node is to lead the partition, when the node's lease is over, when the
-topic is deleted, after a failed append, and when the node stops. The next leader begins anew, with
-what the feature has made durable elsewhere.
+It is made on first use and lives as long as the partition's log stays open here. It is dropped when
+another node is to lead the partition, when the node's lease is over, when the topic is deleted,
+after a failed append, and when the node stops. The next leader begins with new state, and with what
+the feature has made durable elsewhere.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ log = structlog.get_logger("groupd.topics")
 
 
 class PartitionState(ABC):
-    """What one feature keeps of one partition. A subclass limits what clients can put into it, and
-    the deadlines that it sets."""
+    """The state that one feature keeps for one partition. A subclass limits what clients can put
+    into it, and the deadlines that it sets."""
 
     def __init__(self, partition: PartitionLog, clock: Clock) -> None:
         self.partition = partition
         self.deadlines = Deadlines()
-        """See `core.deadlines`; the group of a key may be any name. Call `arm` after a change."""
+        """See `core.deadlines`; the group in a key may be any name. Call `arm` after a change."""
         self._timer = DeadlineTimer(clock, self._running, self._expire)
 
     @abstractmethod
     def expire(self, key: DeadlineKey, now: Instant) -> None:
-        """A deadline is over; it is not set any more. If this raises, it comes again."""
+        """A deadline is over, and is no longer set. If this raises, the deadline comes again."""
 
     @abstractmethod
     def dropped(self) -> None:
-        """The partition is not led here any more, or its log was closed. No deadline comes any
-        more, and who waits for this state has to be told."""
+        """The partition has another leader, or its log was closed. No more deadlines come. Answer
+        the requests that wait for this state."""
 
     def arm(self) -> None:
-        """Have the earliest deadline come in its time."""
+        """Set the timer for the earliest deadline."""
         self._timer.arm()
 
     def drop(self) -> None:
-        """For `PartitionStates`."""
+        """Give the state up. Only `PartitionStates` calls it."""
         self._timer.cancel()
         try:
             self.dropped()
         except Exception:
-            # The caller has to tell the other features, too.
+            # The caller still has to drop the states of other features.
             log.exception("the state of a partition cannot be given up", log=self.partition.name)
 
     def _running(self) -> Deadlines | None:
@@ -73,8 +73,8 @@ P = TypeVar("P", bound=PartitionState)
 
 
 class PartitionStates(Generic[P]):
-    """The states of one feature, at most one for each open partition. `make(partition)` makes
-    one."""
+    """The states of one feature, at most one for each open partition. `make(partition)` makes a
+    state."""
 
     def __init__(self, partitions: Partitions, make: Callable[[PartitionLog], P]) -> None:
         self._make = make
@@ -90,7 +90,7 @@ class PartitionStates(Generic[P]):
 
     def of(self, partition: PartitionLog) -> P:
         """The state, which is made on first use. Raises ApiError NOT_LEADER_OR_FOLLOWER if the
-        partition was closed since it was looked up."""
+        partition was closed since the caller looked it up."""
         state = self._states.get(partition)
         if state is None:
             if partition.closed:

@@ -1,4 +1,6 @@
-"""The open partitions: opened on first use, dropped after a failure or with their topic."""
+"""The open partitions. A log is opened on first use, and dropped after a failed append or with its
+topic.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ log = structlog.get_logger("groupd.topics")
 
 
 class Partitions:
-    """Topic and partition of a request -> log. `views`: the logs of each coordinator, by its kind;
-    they may come later. `ownership`: says which partitions this node leads."""
+    """Finds the log for the topic and partition of a request. `views`: the logs of each
+    coordinator, by its kind; they may be added later. `ownership`: which partitions this node
+    leads."""
 
     def __init__(
         self,
@@ -40,7 +43,8 @@ class Partitions:
         self._views = views
         self._ownership = ownership
         self.on_drop: list[Callable[[PartitionLog], None]] = []
-        """Called with each open log that is forgotten: what it has written is only in the store."""
+        """Called with each open log that is dropped: from then on only the store has what was
+        written."""
         self._cache = TailCache()
         self._open: dict[str, PartitionLog] = {}
         self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
@@ -57,10 +61,10 @@ class Partitions:
         *,
         by_id: bool,
     ) -> Topic:
-        """The topic of a request's partition. `by_id`: the request names it by its id. `may(name)`:
-        whether the client may use the topic; one that it may not use looks the same whether it
-        exists or not. Raises ApiError UNKNOWN_TOPIC_ID (only by id), TOPIC_AUTHORIZATION_FAILED,
-        UNKNOWN_TOPIC_OR_PARTITION, in this order."""
+        """The topic of a request's partition. `by_id`: the request names the topic by id.
+        `may(name)`: whether the client has the right to the topic; without the right, a topic gets
+        the same error whether it exists or not. Raises ApiError UNKNOWN_TOPIC_ID (only by id),
+        TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, in this order."""
         topic = self._catalogue.topic_by_id(topic_id) if by_id else self._catalogue.topic(name)
         if topic is None and by_id:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -71,27 +75,27 @@ class Partitions:
         return topic
 
     def resolve_name(self, name: str, partition: int) -> Topic:
-        """The same as `resolve`, for APIs that only know names."""
+        """Like `resolve`, for APIs that only have names. It checks no right."""
         topic = self._catalogue.topic(name)
         if topic is None or not 0 <= partition < topic.partitions:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
     def is_open(self, topic: Topic, partition: int) -> PartitionLog | None:
-        """The partition's log if it needs no opening and this node leads it."""
+        """The partition's log if it is open and this node leads it, else None."""
         log = self._open.get(log_name(topic.topic_id, partition))
         return log if log is not None and self._ownership.serves(log.unit) else None
 
     def ends(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark), without opening the log, which would read all of it.
-        None: there is no such partition, or no client has used it since the start."""
+        """(start offset, high watermark) if the log is open; opening it would read all of it. None:
+        there is no such partition, or its log is not open here."""
         known = self._catalogue.topic(topic)
         opened = None if known is None else self.is_open(known, partition)
         return None if opened is None else (opened.start_offset, opened.high_watermark)
 
     async def open(self, topic: Topic, partition: int) -> PartitionLog:
-        """Raises LogError, and ApiError if the topic was deleted meanwhile, or
-        NOT_LEADER_OR_FOLLOWER if another node leads the partition."""
+        """The partition's log, opened if needed. Raises LogError, and ApiError if the topic was
+        deleted meanwhile, or NOT_LEADER_OR_FOLLOWER if another node leads the partition."""
         name = log_name(topic.topic_id, partition)
         unit = topic.unit(partition)
         if self._closed:
@@ -112,18 +116,17 @@ class Partitions:
         return log
 
     def _check_leads(self, unit: Unit) -> None:
-        """Raises ApiError NOT_LEADER_OR_FOLLOWER."""
+        """Raises ApiError NOT_LEADER_OR_FOLLOWER if this node does not serve the unit."""
         if not self._ownership.serves(unit):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
 
     async def readable(
         self, topic: Topic, partition: int, leader_epoch: int = NO_EPOCH
     ) -> ReadableLog:
-        """The same as `open`, but it also gives the topics of the coordinators' logs.
-        `leader_epoch`: that of the leader whom the client means to ask, -1 if it does not say.
-        Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH for another one than the leader
-        has, also where another node leads, as in Kafka; and NOT_LEADER_OR_FOLLOWER for a
-        coordinator's log that is not served now."""
+        """Like `open`, but also for the topics of the coordinators' logs. `leader_epoch`: the
+        leader epoch that the client knows, -1 if it names none. Raises ApiError FENCED_LEADER_EPOCH
+        or UNKNOWN_LEADER_EPOCH if the leader's epoch is another one (as in Kafka, also if another
+        node leads), and NOT_LEADER_OR_FOLLOWER if a coordinator's log is not served now."""
         unit = topic.unit(partition)
         current = self._ownership.epoch(unit, topic.first_epoch(partition))
         check_leader_epoch(current, leader_epoch)
@@ -149,19 +152,18 @@ class Partitions:
         try:
             await self._logs.truncate_before(log.name, offset, log.owner_epoch)
         except LogError:
-            self.drop(log)  # only the store knows whether it was done
+            self.drop(log)  # only the store knows whether the records are deleted
             raise
-        # It may have been opened anew meanwhile, with the start offset of before.
+        # The log may have been opened anew meanwhile, with the old start offset.
         log = await self.open(topic, partition)
         log.truncated(offset)
         return log
 
     def producers(self) -> list[ProducerStates]:
-        """The producers of every open log."""
         return [log.producers for log in self._open.values()]
 
     def drop(self, log: PartitionLog) -> None:
-        """Forget a log after a failed append: its next user reads the store."""
+        """Drop a log: its next user opens it again from the store."""
         log.close()
         if self._open.get(log.name) is log:
             del self._open[log.name]
@@ -169,16 +171,16 @@ class Partitions:
             tell(log)
 
     def refusal(self, error: ApiError | LogError) -> ApiError:
-        """The error that a client gets for its partition. Damage is logged for the operator, each
-        once: clients only see an error code and ask again."""
+        """The error that a client gets for its partition. Each damage is logged once for the
+        operator, because clients see only an error code and retry."""
         if isinstance(error, LogCorrupt) and (reason := str(error)) not in self._damage:
             self._damage.add(reason)
             log.error("a partition is damaged", reason=reason)
         return refusal(error)
 
     async def forget(self, unit: Unit) -> None:
-        """Wait for what is being opened of a unit, and close its logs: another node is to lead
-        them. Nothing of it is opened from now on, see `Ownership.serves`."""
+        """Close the logs of a unit before another node leads it, after waiting for those being
+        opened. Nothing of the unit is opened any more, see `Ownership.serves`."""
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         self.drop_unit(unit)
 
@@ -188,7 +190,7 @@ class Partitions:
             self.drop(log)
 
     async def close(self) -> None:
-        """Wait for what is being opened, close everything; nothing opens again."""
+        """Close all logs, after waiting for those being opened. Nothing is opened any more."""
         self._closed = True
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         for log in list(self._open.values()):
@@ -200,10 +202,11 @@ class Partitions:
         log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned, epoch)
         if self._ownership.epoch(owned.unit) != owned.epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
-        # The unit may have been dropped meanwhile, and this node not know of the next owner yet.
+        # The unit may have been dropped meanwhile, although this node does not know the next owner
+        # yet.
         self._check_leads(owned.unit)
         if self._catalogue.topic_by_id(topic.topic_id) is None:
-            # Deleted while it was opened: the open may have made the log again.
+            # The topic was deleted meanwhile: opening may have made the log again.
             await self._logs.delete([name])
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._open[name] = log
@@ -212,7 +215,7 @@ class Partitions:
     def _opened(self, name: str, task: asyncio.Task[PartitionLog]) -> None:
         del self._opening[name]
         if not task.cancelled():
-            task.exception()  # seen here, because every waiter may have been cancelled
+            task.exception()  # read here, because every waiter may have been cancelled
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         gone = {topic_id for _, topic_id in delta.deleted}

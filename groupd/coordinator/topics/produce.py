@@ -1,10 +1,8 @@
-"""Produce (0): append record batches, answer when they are durable.
-
-Rules: offsets are assigned in arrival order, so pipelined requests of one producer keep their
-order: where something must be awaited before (opening a partition, verifying a transaction),
-later ones wait behind it. All batches of a request go to the writer in one call, but those of a
-request with very many in several. `timeout_ms` is not used: there are no other replicas to wait
-for.
+"""Produce (0): append record batches, and answer when they are durable. Offsets are assigned in the
+order of arrival, so pipelined requests of one producer keep their order. If a request must wait
+first (for a partition to open, or a transaction to be verified), later requests wait behind it. All
+batches of a request go to the writer in one call, those of a request with very many in several.
+`timeout_ms` is not used: there are no other replicas to wait for.
 """
 
 from __future__ import annotations
@@ -41,7 +39,8 @@ from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
 
 AT_ONCE = 100
-"""Partitions of a request whose batches get their offsets in one go: takes a few milliseconds."""
+"""How many batches of a request get their offsets without a turn for other work: takes a few
+milliseconds."""
 
 _LEADERS_SINCE = 10
 _BY_ID_FROM = 13
@@ -50,18 +49,18 @@ _LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 class _Begun(Struct, frozen=True):
     """A request, or a part of it, whose batches have their offsets. `append`: the task that writes
-    the batches of `staged`; its result is why that failed, or None."""
+    the batches of `staged`; its result is the error, or None."""
 
     grouped: list[tuple[ProduceTopic, list[ProduceEntry]]]
     entries: list[ProduceEntry]
     staged: list[ProduceEntry]
     append: asyncio.Task[ApiError | None] | None
     continues: bool
-    """Its first topic is the last one of the part before."""
+    """Its first topic is the last topic of the part before."""
 
 
 class Produce:
-    """`now()` gives the wall clock for LogAppendTime and timestamp checks."""
+    """Handles Produce. `now()` is the wall clock for LogAppendTime and timestamp checks."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Produce:
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
         """The reply; None for acks=0. Raises ApiError for transactional batches that the client may
-        not send; for acks=0 whenever anything has failed."""
+        not send and, for acks=0, if any batch has failed."""
         if not is_long(request):
             self._transactions.check_access(context, request)
             begun = [await self._begin(context, request)]
@@ -105,8 +104,8 @@ class Produce:
         return None
 
     async def _begin_long(self, context: RequestContext, request: ProduceRequest) -> list[_Begun]:
-        """Begins a long request in parts, with turns for others in between. No other request of its
-        connection starts meanwhile, so nothing gets in between that should come later."""
+        """Begin a long request in parts, with turns for other work in between. No other request of
+        its connection starts meanwhile, so no later one can overtake a part."""
         pace = self._work.pace()
         for part, _ in _parts(request):
             await pace.turn()
@@ -120,7 +119,7 @@ class Produce:
     async def _begin(
         self, context: RequestContext, request: ProduceRequest, *, continues: bool = False
     ) -> _Begun:
-        """Everything until the batches are on their way to the log."""
+        """Check and stage the batches and start the append."""
         grouped = [
             (topic, [self._admit(context, request, topic, asked) for asked in topic.partitions])
             for topic in request.topics
@@ -129,7 +128,7 @@ class Produce:
         unchecked = self._checking.start(entries, self._now().wall_ms)
         transactional = self._transactions.mark(entries)
         logs = [_log_name(entry) for entry in entries]
-        # A producer waits for its own verification only, not for that of others.
+        # A producer waits for its own verification only, not for that of other producers.
         name = request.transactional_id
         queues = [] if name is None else [f"{log}/{name}" for log in logs]
         if self._attach(entries) and not unchecked and not self._order.busy(logs):
@@ -201,7 +200,7 @@ class Produce:
         unchecked: list[ProduceEntry],
         transactional: list[ProduceEntry],
     ) -> list[ProduceEntry]:
-        """Open logs, finish checks and verify transactions before anything is appended; later
+        """Open logs, finish checks and verify transactions before anything is appended. Later
         requests wait for that. Returns the entries to be appended."""
         opening, verifying = self._order.enter(logs), self._order.enter(queues)
         try:
@@ -211,7 +210,8 @@ class Produce:
                     await self._checking.finish(unchecked)
                 await self._open_all(entries)
             finally:
-                # The next request goes on at the next turn of the loop, after these are staged.
+                # The next request goes on at the next turn of the loop, after these entries are
+                # staged.
                 opening.leave()
             await verifying.wait()
             await self._open_all(entries)
@@ -236,8 +236,8 @@ class Produce:
             entry.fail(self._partitions.refusal(failed))
 
     def _stage(self, entries: list[ProduceEntry]) -> list[ProduceEntry]:
-        """Assign offsets; returns the entries to be appended. Nothing is awaited in here, because
-        the order of offsets depends on it."""
+        """Assign offsets. Returns the entries to be appended. Nothing is awaited here, because the
+        order of offsets depends on it."""
         now_ms = self._now().wall_ms
         for entry in entries:
             if not entry.failed:
@@ -292,17 +292,17 @@ class Produce:
 
     @staticmethod
     async def _await_duplicates(entries: list[ProduceEntry]) -> None:
-        """A duplicate is answered when its first append is durable, as that one is."""
+        """Wait until the first append of each duplicate is durable: then the duplicate is, too."""
         for entry in entries:
             if entry.duplicate_of >= 0 and entry.log is not None:
                 durable = await entry.log.wait_durable(entry.duplicate_of)
                 if not durable:
-                    # Perhaps it is in the store all the same, see `Appends`.
+                    # The batch may be in the store nevertheless, see `Appends`.
                     entry.fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, "the first append failed"))
 
 
 def is_long(request: ProduceRequest) -> bool:
-    """Whether a request is worked on in parts."""
+    """Whether the request is processed in parts."""
     if len(request.topics) > AT_ONCE:
         return True
     return sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE
@@ -314,8 +314,8 @@ def _log_name(entry: ProduceEntry) -> str:
 
 
 def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
-    """A long request as short ones, in its order, and whether the first topic of each is the last
-    one of the part before."""
+    """A long request as several short ones, in its order. With each: whether its first topic is the
+    last topic of the part before."""
     topics: list[ProduceTopic] = []
     room, continues = AT_ONCE, False
     for topic in request.topics:

@@ -1,4 +1,4 @@
-"""One partition of one Produce request on its way to the log, and the checks of its batch."""
+"""One partition of a Produce request on its way to the log, and the checks of its batch."""
 
 from __future__ import annotations
 
@@ -31,20 +31,24 @@ _WITHOUT_START = frozenset(
 )
 
 AT_ONCE_BYTES = 1 << 16
-"""Batches of one request that are checked before others have a turn; the first one always is,
-unless it takes long. Unpacked bytes count, and what each batch and record takes besides."""
+"""How many bytes of one request are checked before other work gets a turn. They are unpacked bytes,
+and a fixed cost for each batch and record. The first batch is always checked, unless that takes
+long."""
 _BATCH_BYTES = 500
 _RECORD_BYTES = 16
 _Wrong = (ApiError, CorruptBatch, UnpacksTooLarge)
-"""What a check raises."""
+"""The errors that a check raises."""
 
 
 class ProduceEntry(Struct):
-    """In the end exactly one of these is set: `append` (the batch is written), `duplicate_of` (the
-    last offset of the first append of the same batch), or an error in `result`. `header`: that of
-    the one batch. The outcome of its check is either `checked`, the batch to append, or a
-    `refusal`. `transactional`: the header of a transactional batch; `verified_by`: the log that
-    `verification` belongs to."""
+    """One partition of a Produce request.
+
+    In the end exactly one of these is set: `append` (the batch is written), `duplicate_of` (the
+    last offset of the first append of the same batch), or an error in `result`. The check of the
+    batch sets either `checked`, the batch to append, or `refusal`. `header`: of the batch;
+    `transactional`: the same if the batch is transactional. `verified_by`: the log that
+    `verification` belongs to.
+    """
 
     asked: ProducePartition
     result: ProducedPartition
@@ -68,8 +72,8 @@ class ProduceEntry(Struct):
         self.duplicate_of = -1
 
     def refuse(self, error: ApiError, log_start_offset: int) -> None:
-        """The log does not take the batch. As in Kafka the answer says where the log starts,
-        except for errors that are not about the content of the batch."""
+        """The log refuses the batch. As in Kafka the reply has the log's start offset, except for
+        errors that are not about the content of the batch."""
         self.fail(error)
         self.result = replace(
             self.result,
@@ -83,12 +87,12 @@ class ProduceEntry(Struct):
 
 
 class BatchChecking:
-    """The checks of the batches of a Produce: short ones at once, long ones between other work.
+    """Checks the batches of a Produce request: short ones at once, long ones as long work.
 
     A request checks a few batches before anything is awaited, so that most producers wait for
-    nothing. A check that does not end in its first step is given up, with what it has unpacked,
-    and begins again when it has a place in the queue of long work. The outcome is left in the
-    entries: `checked` or `refusal`.
+    nothing. A check that does not end in its first step is given up, with what it has unpacked, and
+    begins again when its turn in the queue of long work comes. The outcome is left in the entries:
+    `checked` or `refusal`.
     """
 
     def __init__(self, broker: BrokerConfigs, work: LongWork) -> None:
@@ -96,8 +100,8 @@ class BatchChecking:
         self._unpacking = Unpacking(work)
 
     def start(self, entries: Sequence[ProduceEntry], now_ms: int) -> list[ProduceEntry]:
-        """Check what does not take long; returns the entries that are left for `finish`. `now_ms`:
-        wall clock, for the timestamps."""
+        """Check the batches that do not take long. Returns the entries that are left for `finish`.
+        `now_ms`: wall clock, for the timestamps."""
         room, left = AT_ONCE_BYTES, []
         for entry in entries:
             assert entry.topic is not None
@@ -118,7 +122,7 @@ class BatchChecking:
         return left
 
     async def finish(self, entries: Sequence[ProduceEntry]) -> None:
-        """Do the checks that `start` has left."""
+        """Check the batches that `start` has left."""
         for entry in await self._unpacking.work.run(_small_ones(entries)):
             check = entry.check
             assert check is not None
@@ -131,7 +135,7 @@ class BatchChecking:
 
 
 def _first_step(entry: ProduceEntry) -> int:
-    """Check one batch as far as it goes in one step; returns how many bytes were looked at."""
+    """Check one batch as far as one step goes. Returns the number of bytes to count for it."""
     check = entry.check
     assert check is not None
     try:
@@ -151,11 +155,10 @@ def _first_step(entry: ProduceEntry) -> int:
 
 
 def _small_ones(entries: Sequence[ProduceEntry]) -> Steps[list[ProduceEntry]]:
-    """Check the batches that unpack to little, and return the entries whose batches unpack to
-    much."""
+    """Check the batches that unpack to little. Returns the entries whose batches unpack to much."""
     large = []
     for entry in entries:
-        yield  # what waits in line holds nothing unpacked
+        yield  # nothing unpacked is held while waiting for a turn
         check = entry.check
         assert check is not None
         try:

@@ -1,10 +1,9 @@
-"""Transactional Produce: the right to do it, and whether partitions are in the transaction.
-
-Rules are Kafka's. All transactional batches of a request are of one producer, whose client has
-WRITE on the transactional id. A partition where the producer's transaction is not open yet is
-verified with the transaction coordinator; from Produce v12 on (transaction version 2) it is added
-by the same question. What the coordinator answers is turned into what producers can handle: a
-coordinator that is not ready is NOT_ENOUGH_REPLICAS, which every client retries in place.
+"""Transactional Produce: the rights, and whether partitions are in the transaction. The rules are
+Kafka's. All transactional batches of a request belong to one producer, whose client has WRITE on
+the transactional id. If the producer's transaction is not yet open in a partition, the transaction
+coordinator is asked whether the partition is in it. From Produce v12 on (transaction version 2) the
+same call adds the partition. The coordinator's errors become errors that producers can handle: a
+coordinator that is not ready is NOT_ENOUGH_REPLICAS, which every client retries.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from groupd.protocol.messages.data import ProduceRequest
 from groupd.protocol.records.batch import is_transactional, parse_header
 
 ABORTABLE_FROM = 11
-"""Produce versions that know TRANSACTION_ABORTABLE."""
+"""From this Produce version on, producers know TRANSACTION_ABORTABLE."""
 
 ADDS_FROM = 12
-"""Produce versions that add their partitions to the transaction."""
+"""From this Produce version on, a request adds its partitions to the transaction."""
 
 _RETRIED = frozenset(
     {
@@ -37,7 +36,7 @@ _RETRIED = frozenset(
 
 
 class ProduceTransactions:
-    """Asks `verifier`, which may be set later."""
+    """Verifies transactional batches with `verifier`, which may be set later."""
 
     def __init__(self, verifier: TransactionVerifier, broker: BrokerConfigs) -> None:
         self.verifier = verifier
@@ -49,7 +48,7 @@ class ProduceTransactions:
         return self._broker.config.transaction_partition_verification_enable
 
     def check_access(self, context: RequestContext, request: ProduceRequest) -> None:
-        """Raises ApiError TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request."""
+        """Raises ApiError TRANSACTIONAL_ID_AUTHORIZATION_FAILED, for the whole request."""
         name = request.transactional_id
         if not any(
             is_transactional(asked.records or b"")
@@ -61,8 +60,8 @@ class ProduceTransactions:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
     def mark(self, entries: Sequence[ProduceEntry]) -> list[ProduceEntry]:
-        """Find the transactional entries. Raises ApiError INVALID_PRODUCER_ID_MAPPING for the
-        whole request."""
+        """Returns the transactional entries. Raises ApiError INVALID_PRODUCER_ID_MAPPING, for the
+        whole request, if they are of several producers."""
         found = []
         for entry in entries:
             records = entry.asked.records or b""
@@ -82,7 +81,7 @@ class ProduceTransactions:
         return found
 
     def needed(self, context: RequestContext, entries: Sequence[ProduceEntry]) -> bool:
-        """Whether the coordinator must be asked before these entries with open logs may be
+        """Whether the coordinator must be asked before these entries, whose logs are open, may be
         staged."""
         if not self._asks(context):
             return False
@@ -97,8 +96,8 @@ class ProduceTransactions:
     async def verify(
         self, context: RequestContext, request: ProduceRequest, entries: Sequence[ProduceEntry]
     ) -> None:
-        """Ask about the entries whose transaction is not open in their logs; refused entries
-        fail."""
+        """Ask the coordinator about the entries whose transaction is not open in their logs.
+        Entries that it refuses fail."""
         if not self._asks(context) or request.transactional_id is None:
             return
         add = context.api_version >= ADDS_FROM
@@ -140,7 +139,7 @@ class ProduceTransactions:
 
 
 def _refuse(entry: ProduceEntry, code: ErrorCode, api_version: int) -> None:
-    """The coordinator's answer as a producer of that version understands it."""
+    """Fail the entry with the coordinator's error, as a producer of that version understands it."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_FROM:
         code = ErrorCode.INVALID_TXN_STATE
     retried = code in _RETRIED or (

@@ -1,9 +1,8 @@
-"""Producer ids, and InitProducerId (22) for producers without a transactional id.
-
-Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
-left at a restart are skipped. Every request gets a new id with epoch 0, whatever id and epoch it
-names, as in Kafka: nothing proves that the id is its own, and two producers with one id would
-have their records taken for duplicates of each other.
+"""Producer ids, and InitProducerId (22) for producers without a transactional id. Ids are reserved
+from the store in blocks and never given twice; the rest of a block is skipped at a restart. As in
+Kafka every request gets a new id with epoch 0, whatever id and epoch it names. Nothing proves that
+the named id is the client's own, and the records of two producers with one id would be taken for
+duplicates of each other.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ BLOCK_SIZE = 1000
 
 
 def _may_write(context: RequestContext) -> bool:
-    """Whether the client may write to any topic: then it may also write idempotently (KIP-679). A
+    """Whether the client may write to any topic, and so may also write idempotently (KIP-679). A
     denial is logged as one of IDEMPOTENT_WRITE on the cluster."""
     asked = Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
     return (
@@ -30,7 +29,7 @@ def _may_write(context: RequestContext) -> bool:
 
 
 class ProducerIds:
-    """Producer ids by blocks."""
+    """Gives out producer ids from reserved blocks."""
 
     def __init__(self, store: Catalogue, block_size: int = BLOCK_SIZE) -> None:
         self._store = store
@@ -40,11 +39,12 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     def forget(self) -> None:
-        """The store may have lost what was reserved, and may give it to another node."""
+        """Drop the reserved block: the store may have lost the reservation, and may give the block
+        to another node."""
         self._next = self._end = 0
 
     async def next(self) -> int:
-        """An id that was never given before. Raises LogError."""
+        """An id that was never given out before. Raises LogError."""
         async with self._lock:
             if self._next == self._end:
                 self._next = await self._store.next_producer_ids(self._block_size)
@@ -55,8 +55,8 @@ class ProducerIds:
     async def init(
         self, context: RequestContext, request: InitProducerIdRequest
     ) -> InitProducerIdReply:
-        """The reply to a request without a transactional id; the transaction coordinator answers
-        others."""
+        """The reply to an InitProducerId without a transactional id. The transaction coordinator
+        answers the others."""
         if not _may_write(context):
             return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
@@ -64,5 +64,5 @@ class ProducerIds:
         try:
             return InitProducerIdReply(producer_id=await self.next(), producer_epoch=0)
         except LogError:
-            # Retriable; producers have no better code for a broker that can not hand out ids.
+            # Retriable; producers have no better code for a broker that cannot give out ids.
             return InitProducerIdReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""The nodes as the controllers of their cluster: DescribeQuorum (55) and UpdateFeatures (57)."""
+"""DescribeQuorum (55) and UpdateFeatures (57): the nodes as the controllers of their cluster."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _UPGRADE_TYPES = (1, 2, 3)
 async def describe_quorum(
     plane: DataPlane, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumReply:
-    """There is no metadata log; the number of the last change of the topics stands for its end.
-    Every node that can do what a controller does is a voter. So that all nodes tell the same, the
-    first one by its id is shown as the leader. The store is the one directory of all."""
+    """Handles DescribeQuorum. There is no metadata log; the version of the topics stands for its
+    end offset. Every node that can do what a controller does is a voter. The voter with the lowest
+    id is shown as the leader, so that all nodes answer the same. The store is the one directory of
+    all voters."""
     check_cluster_access(context, Operation.DESCRIBE)
     if request.topics != ((CLUSTER_METADATA_TOPIC, (0,)),):
         return DescribeQuorumReply(topics=await _unknown(plane, request))
@@ -77,12 +78,13 @@ async def _unknown(
 
 
 Answering = Generator[int, None, Any]
-"""Answers a request: says how many items it does next, and returns the reply. Raises ApiError."""
+"""Handles a request in steps: yields how many items the next step handles, and returns the reply.
+Raises ApiError."""
 
 
 def update_features(plane: DataPlane, request: UpdateFeaturesRequest) -> Answering:
-    """All updates of a request succeed, or none. Levels are settings that are read at the start, so
-    an update to the level that there is succeeds and every other one fails. Checks and texts are
+    """Handles UpdateFeatures: all updates of a request succeed, or none. Levels are settings that
+    are read at the start, so only an update to the present level succeeds. Checks and texts are
     those of Kafka's FeatureControlManager."""
     for update in request.updates:
         yield 1

@@ -1,10 +1,8 @@
-"""Where replicas lie and who leads, which clients cannot change: ElectLeaders (43),
+"""Where replicas are and who leads, which clients cannot change: ElectLeaders (43),
 AlterPartitionReassignments (45), ListPartitionReassignments (46), DescribeLogDirs (35) and
-AlterReplicaLogDirs (34).
-
-A partition has one replica, on the node that leads it; which one that is the cluster decides by
-itself. The store is the one log directory. A request for what is so already succeeds; every other
-one is refused.
+AlterReplicaLogDirs (34). A partition has one replica, on the node that leads it, and the cluster
+itself chooses that node. The store is the only log directory. A request for the present state
+succeeds; every other one is refused.
 """
 
 from __future__ import annotations
@@ -50,11 +48,11 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 def _elect_leaders(plane: DataPlane, request: ElectLeadersRequest) -> Answering:
-    """Every partition is led by its only replica, so no election is needed, or none can be
-    held."""
+    """Elects nobody. Either a partition has its only replica as leader and needs no election, or
+    none can be held."""
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    # A request for all is answered only with those for which an election did something.
+    # A request for all partitions gets only those back for which an election changed something.
     asked = request.topics
     if asked is None:
         asked = tuple((topic.name, ()) for topic in plane.catalogue.topics())
@@ -94,13 +92,14 @@ def _election(plane: DataPlane, name: str, partition: int, kind: int) -> Partiti
 
 
 def _list_reassignments(plane: DataPlane, request: ListPartitionReassignmentsRequest) -> Answering:
-    """None is ever under way: to assign a partition to its own node is done at once."""
+    """No reassignment is ever under way: to assign a partition to its own node takes effect at
+    once."""
     yield 1
     return ListPartitionReassignmentsReply()
 
 
 def _reassign(plane: DataPlane, request: AlterPartitionReassignmentsRequest) -> Answering:
-    """A partition may be assigned to the node that leads it."""
+    """A partition can only be assigned to the node that leads it already."""
     may_change = request.allow_replication_factor_change
 
     def reassigned(name: str, number: int, replicas: tuple[int, ...] | None) -> PartitionOutcome:
@@ -130,7 +129,8 @@ def _check_reassignment(
     replicas: tuple[int, ...] | None,
     may_change_count: bool,
 ) -> None:
-    """`replicas` None: end a reassignment that is under way. Raises ApiError."""
+    """Raises ApiError unless the partition is already on `replicas`. `replicas` None: the request
+    cancels a reassignment."""
     topic = plane.catalogue.topic(name)
     if topic is None:
         raise ApiError(
@@ -164,8 +164,8 @@ def _check_reassignment(
 async def describe_log_dirs(
     plane: DataPlane, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsReply:
-    """Sizes in bytes are those of the batches as they are stored. What does not exist, or is led
-    by another node, is left out, as in Kafka."""
+    """Handles DescribeLogDirs. Sizes in bytes are those of the stored batches. As in Kafka, a
+    partition that does not exist or is led by another node is left out."""
     check_cluster_access(context, Operation.DESCRIBE)
     try:
         sizes = await plane.log_sizes.ask(None)
@@ -192,7 +192,7 @@ async def describe_log_dirs(
 def _asked(
     plane: DataPlane, request: DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic | None, Iterable[int]]]:
-    """The topics, None for one that does not exist, with the partitions that are asked for."""
+    """The topics (None if one does not exist), each with the requested partitions."""
     if request.topics is None:
         for topic in plane.catalogue.topics():
             yield topic, range(topic.partitions)
@@ -240,12 +240,12 @@ _UNCHANGEABLE: Mapping[type, tuple[Operation, Answers]] = {
     AlterReplicaLogDirsRequest: (Operation.ALTER, _alter_log_dirs),
     UpdateFeaturesRequest: (Operation.ALTER, update_features),
 }
-"""Requests about what clients cannot change: what the client must be allowed to do with the
-cluster, and what answers."""
+"""Requests about what clients cannot change: the right on the cluster that the client needs, and
+the function that answers."""
 
 
 def unchangeable(plane: DataPlane) -> Mapping[type, DataHandler]:
-    """The handlers of these requests."""
+    """The handlers of the requests in `_UNCHANGEABLE`."""
     return {asked: partial(_answer, plane, *row) for asked, row in _UNCHANGEABLE.items()}
 
 

@@ -1,5 +1,6 @@
-"""Which request of the data plane is answered by what. Requests of groups and of transactions have
-tables of their own."""
+"""Which function answers which request of the data plane. Requests of groups and of transactions
+have their own tables.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ from groupd.protocol.messages.topics import (
 
 
 def data_routes(plane: DataPlane) -> Mapping[type, DataRoute]:
-    """Type of the request -> who answers it, and what else there is to say."""
+    """The route of each type of request."""
     partitions = plane.partitions
     others: dict[type, DataHandler] = {
         # Nodes and topics

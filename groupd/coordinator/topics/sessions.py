@@ -1,14 +1,13 @@
-"""What sessions of readers have in common: a client names its partitions once, then what changes.
+"""What all sessions of readers share: a client names its partitions once, then only what changes.
+These are the common rules of Kafka's fetch sessions (KIP-227) and share sessions (KIP-932).
 
-These are the rules that Kafka's fetch sessions (KIP-227) and share sessions (KIP-932) share. Each
-request of a session carries the next epoch (1, 2, ... 2^31-1, 1), so none counts twice, and one
-that a later one has overtaken is refused. A reply tells what is new. Partitions that gave records
-go to the end, so that a limit does not give the same ones every time. There are limits on the
-sessions, and on the partitions of all of them together.
+Each request of a session carries the next epoch (1, 2, ... 2^31-1, 1), so none counts twice, and a
+request that a later one has overtaken is refused. A reply has only news. Partitions that gave
+records go to the end of the order, so that a limit does not favour the same ones every time. The
+number of sessions is limited, and the number of partitions of all sessions together.
 
-A kind of sessions is a subclass: it says by what a session is known, what is remembered of a
-partition (`SessionTarget`), which session has to go when there is no room for a new one, and its
-errors.
+Each kind of session is a subclass. It defines the key of a session, what is remembered of a
+partition (`SessionTarget`), which session is evicted for a new one, and the errors.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NO_SESSION_EPOCH = -1
 _INT_MAX = 2**31 - 1
 
 TargetKey = tuple[str | TopicId, int]
-"""Topic, by name or by id as the requests have it, and partition."""
+"""A topic, by name or by id as in the request, and a partition."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -38,18 +37,18 @@ def next_epoch(epoch: int) -> int:
 
 
 class SessionTarget(Protocol):
-    """A partition of a session, and what its client has been told of it."""
+    """A partition of a session, and what its client knows of it."""
 
     @property
     def key(self) -> TargetKey: ...
 
     def named_again(self, by: Self) -> None:
-        """A request has named the partition again; `by` is what was made of that."""
+        """A request has named the partition again; `by` is the target that was made from it."""
         ...
 
     def update(self, answer: Any) -> bool:
-        """Remember what the reply says; `answer.records` are the records in it. False if that is
-        nothing new, so it can be left out."""
+        """Remember what the reply says; `answer.records` are the records in it. Returns False if
+        there is no news, so that the partition can be left out."""
         ...
 
 
@@ -58,8 +57,8 @@ T = TypeVar("T", bound=SessionTarget)
 
 
 class ReaderSession(Generic[K, T]):
-    """`key`: by what the session is known. `targets`: what is read next, in order. `epoch`: that of
-    the next request."""
+    """A session. `key`: identifies the session. `targets`: the partitions to read, in order.
+    `epoch`: of the next request."""
 
     __slots__ = ("counted", "epoch", "key", "targets")
 
@@ -67,7 +66,7 @@ class ReaderSession(Generic[K, T]):
         self.key = key
         self.targets = targets
         self.counted = len(targets)
-        """Partitions that count for the limit."""
+        """How many of its partitions are counted towards the limit."""
         self.epoch = next_epoch(NEW_SESSION_EPOCH)
 
 
@@ -75,9 +74,9 @@ S = TypeVar("S", bound=ReaderSession[Any, Any])
 
 
 class Sessions(Generic[S]):
-    """All sessions of one kind, at most `slots`, with at most `partitions_max` partitions together.
-    `unknown` and `wrong_epoch` are the errors of requests that name no session, or come out of
-    their order."""
+    """All sessions of one kind: at most `slots`, with at most `partitions_max` partitions together.
+    `unknown`: the error for a request that names an unknown session. `wrong_epoch`: the error for a
+    request that comes out of order."""
 
     unknown: ErrorCode
     wrong_epoch: ErrorCode
@@ -85,7 +84,7 @@ class Sessions(Generic[S]):
     def __init__(self, slots: int, partitions_max: int) -> None:
         self._slots = slots
         self._partitions_max = partitions_max
-        # By last use, the longest unused one first.
+        # In the order of last use, the least recently used one first.
         self._sessions: OrderedDict[Hashable, S] = OrderedDict()
         self._partitions = 0
         self.evicted = 0
@@ -95,7 +94,7 @@ class Sessions(Generic[S]):
 
     @property
     def partitions(self) -> int:
-        """How many partitions all sessions have together."""
+        """The number of partitions of all sessions together."""
         return self._partitions
 
     def get(self, key: Hashable) -> S | None:
@@ -110,16 +109,16 @@ class Sessions(Generic[S]):
         return session
 
     def advance(self, session: S) -> int:
-        """The session takes the request that it was found for: another one with the same epoch is
-        one too many. Call it before anything is awaited. Returns the next epoch, to be shown to
+        """Take the request for which `find` has returned the session: a further request with the
+        same epoch is refused. Call it before anything is awaited. Returns the next epoch, for
         `check` and `news`."""
         session.epoch = epoch = next_epoch(session.epoch)
         self._sessions.move_to_end(session.key)
         return epoch
 
     def check(self, session: S, epoch: int) -> None:
-        """Raises ApiError with `wrong_epoch` if `epoch` is not the session's, because another
-        request has come meanwhile."""
+        """Raises ApiError with `wrong_epoch` if `epoch` is not the session's next epoch, because
+        another request has come meanwhile."""
         if session.epoch != epoch:
             raise ApiError(self.wrong_epoch)
 
@@ -130,9 +129,9 @@ class Sessions(Generic[S]):
         forgotten: Iterable[tuple[str | TopicId, Sequence[int]]],
         pace: Pace,
     ) -> None:
-        """What a request changes in what its session reads: partitions that it names, and those,
-        by topic, that it forgets. Raises ApiError with `unknown` if the session has ended
-        meanwhile, or has to, because there are too many partitions."""
+        """Change the partitions of a session: add or update those that a request names, and remove
+        those that it forgets (by topic). Raises ApiError with `unknown` if the session has ended
+        meanwhile, or is ended because there are too many partitions."""
         targets = session.targets
         for key, target in named.items():
             if pace.due():
@@ -160,8 +159,8 @@ class Sessions(Generic[S]):
     async def news(
         self, session: S, epoch: int, answers: Iterable[tuple[T, Any]], pace: Pace
     ) -> list[tuple[T, Any]]:
-        """The answers that tell the client something new. Other requests of the session may come
-        while they are looked for. Raises ApiError with `wrong_epoch`."""
+        """The answers that have news for the client. Other requests of the session may come
+        meanwhile. Raises ApiError with `wrong_epoch` if one did."""
         new = []
         self.check(session, epoch)
         for target, answer in answers:
@@ -175,8 +174,8 @@ class Sessions(Generic[S]):
         return new
 
     def make_room(self, size: int, now_ms: int) -> bool:
-        """Whether there is room for a new session with so many partitions, maybe because another
-        one had to go."""
+        """Whether a new session with `size` partitions may be opened. If all slots are taken,
+        another session is ended for it if possible."""
         if self._slots == 0 or size > self._partitions_max:
             return False
         if len(self._sessions) >= self._slots:
@@ -188,16 +187,17 @@ class Sessions(Generic[S]):
         return self._partitions + size <= self._partitions_max
 
     def add(self, session: S) -> None:
-        """Add a session for which there is room, and whose key is not in use."""
+        """Add a session after `make_room` has allowed it. Its key must not be in use."""
         self._sessions[session.key] = session
         self._partitions += session.counted
 
     def victim(self, size: int, now_ms: int) -> S | None:
-        """Who has to go for a new session with so many partitions; by default nobody."""
+        """The session to end for a new one with `size` partitions; None by default."""
         return None
 
     def end(self, session: S) -> None:
-        """It ends, unless it has ended already. Another one with its key goes on."""
+        """End the session, unless it has ended already. Another session with the same key goes
+        on."""
         if self._sessions.get(session.key) is session:
             del self._sessions[session.key]
             self._partitions -= session.counted

@@ -1,5 +1,5 @@
-"""The batches of a partition's log: the newest ones from memory, the others from the store's rows;
-and where each leader epoch began (KIP-101, KIP-320).
+"""The batches of a partition's log, the newest ones from memory and the others from the store; and
+where each leader epoch began (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from groupd.storage.log import PartitionLogs, StoredBatch
 
 NO_EPOCH = -1
 EPOCHS_MAX = 1000
-"""Epochs that are remembered of a partition, the newest ones. Each move to another node makes one
-that only counts once something was written in it, or its leader was asked."""
+"""How many epochs are remembered for a partition, the newest ones. Each move to another node raises
+the epoch, but only epochs in which something was written, and that of the present leader, are
+remembered."""
 
 
 class LeaderEpochs:
-    """Epochs and the offsets of their beginnings, both ascending."""
+    """Leader epochs and the offsets at which they began, both ascending."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -33,35 +34,38 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def began(self, epoch: int, offset: int) -> None:
-        """From this offset on the log is of this epoch. One that is not newer changes nothing."""
+        """The log has this epoch from `offset` on. An epoch that is not newer than the latest
+        changes nothing."""
         if epoch > self.latest:
             self._epochs.append(epoch)
             self._starts.append(offset)
             del self._epochs[:-EPOCHS_MAX], self._starts[:-EPOCHS_MAX]
 
     def at(self, offset: int) -> int:
-        """The epoch of the record at an offset."""
+        """The epoch of the record at `offset`."""
         return self._epochs[max(0, bisect_right(self._starts, offset) - 1)]
 
     def end_of(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """(epoch, offset): the newest epoch up to the one that is asked for, and where it ends;
-        `end_offset` is where the log does. (-1, -1) for an epoch that has not come yet."""
+        """(epoch, end offset) of the newest epoch that is not above `epoch`; `end_offset` is the
+        end of the log. (-1, -1) for an epoch that is still to come."""
         if epoch == NO_EPOCH or epoch > self.latest:
             return NO_EPOCH, -1
         following = bisect_right(self._epochs, epoch)
         end = self._starts[following] if following < len(self._starts) else end_offset
-        # As in Kafka an epoch from before the first one that is known ends where that begins.
+        # As in Kafka an epoch older than the first known one ends where that one begins.
         return (self._epochs[following - 1] if following else epoch), end
 
 
 def check_leader_epoch(current: int, asked: int) -> None:
-    """Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client names another epoch
-    of the leader than this one; -1: it names none."""
+    """Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client names another
+    leader epoch than `current`. `asked` -1: it names none."""
     if asked in (NO_EPOCH, current):
         return
     older = asked < current
     raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+
+# Batches ------------------------------------------------------------------------------------
 
 # A row of the store holds one batch as it was appended. After a cleaning a row covers a range of
 # offsets and holds what is left of their batches, which may be nothing.
@@ -73,9 +77,9 @@ TOTAL_BYTES_MAX = 64 << 20
 async def read_batches(
     logs: PartitionLogs, name: str, from_offset: int, end: int, max_bytes: int, *, min_one: bool
 ) -> list[bytes] | None:
-    """Whole batches, one a payload, that end at `from_offset` or later and below `end`, up to
-    `max_bytes`; with `min_one` the first one even if larger. An empty list: nothing is left before
-    `end`, or nothing fits. None: the log has no row there. Raises LogError."""
+    """Whole batches, one in each payload, that end at or after `from_offset` and below `end`, at
+    most `max_bytes`; with `min_one` the first batch even if it is larger. An empty list: nothing is
+    left before `end`, or nothing fits. None: the log has no row there. Raises LogError."""
     at = from_offset
     while at < end:
         rows = await logs.read(name, at, max_bytes)
@@ -103,7 +107,7 @@ def _batches(row: StoredBatch, from_offset: int) -> Iterable[bytes]:
 
 
 def within(payloads: list[bytes], max_bytes: int, min_one: bool) -> list[bytes]:
-    """The leading payloads that fit; with `min_one` the first one in any case."""
+    """The leading payloads that fit into `max_bytes`; with `min_one` the first one in any case."""
     room = max_bytes
     for count, payload in enumerate(payloads):
         room -= len(payload)
@@ -123,9 +127,9 @@ class _Tail:
 class TailCache:
     """The newest batches of busy logs, by log name, so that readers at the end need no SQL.
 
-    Only durable batches, and for each log a run without gaps. It is bounded for each log and in
-    total; the log that was written longest ago goes first. Losing an entry is harmless: readers go
-    to the store.
+    It has only durable batches, for each log a run without gaps. Its size is limited for each log
+    and in total. The log that was written longest ago is dropped first; then readers go to the
+    store.
     """
 
     def __init__(
@@ -160,8 +164,8 @@ class TailCache:
     def read(
         self, name: str, from_offset: int, max_bytes: int, min_one: bool
     ) -> list[bytes] | None:
-        """Payloads from the batch that contains `from_offset` on, as `PartitionLogs.read`; None
-        if that batch is not in the cache."""
+        """Payloads beginning with the batch that contains `from_offset`, as `PartitionLogs.read`
+        returns them; None if that batch is not in the cache."""
         tail = self._tails.get(name)
         if tail is None or not (
             tail.batches[0].base_offset <= from_offset <= tail.batches[-1].last_offset

@@ -41,8 +41,10 @@ from groupd.protocol.messages.topics import (
 )
 from groupd.storage.log import Catalogue
 
-# A subscription says which metrics matching clients push, and how often. Patterns are RE2, and a
-# client is known by its instance id, client id and address; patterns on its software or port are
+# Subscriptions ------------------------------------------------------------------------------
+
+# A subscription says which metrics matching clients push, and how often. Patterns are RE2. They
+# match a client's instance id, client id and address; patterns for its software or port are
 # refused. Checks and texts are those of Kafka's ClientMetricsConfigs.
 
 METRICS, INTERVAL, MATCH = "metrics", "interval.ms", "match"
@@ -56,7 +58,7 @@ _FACTS = ("client_instance_id", "client_id", "client_source_address")
 
 
 class Subscription(Struct, frozen=True):
-    """`match`: fact of a client -> pattern of its whole value."""
+    """`match`: pairs of a fact about the client and a pattern that must match the whole value."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -67,7 +69,7 @@ class Subscription(Struct, frozen=True):
 
 
 def _patterns(text: str) -> Iterator[tuple[str, Pattern]]:
-    """Raises ApiError INVALID_CONFIG."""
+    """The pairs (fact, pattern) in the value of `match`. Raises ApiError INVALID_CONFIG."""
     for item in split_list(text):
         fact, _, pattern = (part.strip() for part in item.partition("="))
         try:
@@ -117,7 +119,7 @@ _CONFIGS = ConfigTable(
 
 
 class ClientMetrics(ConfigOverrides):
-    """Subscriptions by name. `version` rises with every change."""
+    """The subscriptions, by name. `version` rises with every change."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges) -> None:
         super().__init__(
@@ -133,11 +135,10 @@ class ClientMetrics(ConfigOverrides):
         self.add_listener(self._changed)
 
     def count(self) -> int:
-        """How many subscriptions there are."""
         return len(self._subscriptions)
 
     def matching(self, facts: Mapping[str, str]) -> Iterator[Subscription]:
-        """The subscriptions of a client; `facts` by the names that patterns use."""
+        """The subscriptions that match a client. `facts`: by the names that patterns use."""
         return (found for found in self._subscriptions.values() if found.matches(facts))
 
     def describe(self, name: str, wanted: WantedKeys) -> list[ConfigValue]:
@@ -182,20 +183,22 @@ class ClientMetrics(ConfigOverrides):
             self._subscriptions.pop(name, None)
 
 
-# Pushed metrics are counted, not read: payloads stay compressed and are dropped. Rules, order of
-# the checks and codes are those of Kafka's ClientMetricsManager. A client is forgotten when it has
-# been silent for three push intervals, or for a minute if that is longer; when there are too many,
-# the one that was silent longest goes.
+# Clients ------------------------------------------------------------------------------------
+
+# Pushed metrics are only counted: payloads stay compressed and are dropped. Rules, order of the
+# checks and codes are those of Kafka's ClientMetricsManager. A client is forgotten when it has been
+# silent for three push intervals, or for a minute if that is longer. When there are too many
+# clients, the one that has been silent longest is forgotten.
 
 PUSH_BYTES_MAX = 1_048_576
-"""Largest push of a client, as is Kafka's default (`telemetry.max.bytes`)."""
+"""The largest push of a client; Kafka's default of `telemetry.max.bytes`."""
 
 CLIENTS_MAX = 10_000
 CLIENT_ID_SHOWN = 200
-"""Characters of a client id that are kept."""
+"""How many characters of a client id are kept."""
 
 FORGOTTEN_AFTER_MS = 60_000
-"""A client is not forgotten for its silence before this much time has passed."""
+"""The shortest silence after which a client is forgotten."""
 
 ZSTD, LZ4, GZIP, SNAPPY = 4, 3, 1, 2
 _COMPRESSIONS = (ZSTD, LZ4, GZIP, SNAPPY)
@@ -206,7 +209,8 @@ _FREE_TO_ASK = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRES
 
 
 class TelemetryClient(Struct):
-    """One instance of a client. Times are monotonic milliseconds, `pushed_at_ms` is wall time."""
+    """One instance of a client. Times are monotonic milliseconds, except `pushed_at_ms`, which is
+    wall time."""
 
     client: bytes
     client_id: str
@@ -226,7 +230,7 @@ class TelemetryClient(Struct):
 
 
 class Telemetry:
-    """The clients that push metrics. `new_id()`: 16 random bytes."""
+    """The clients that push metrics. `new_id()` returns 16 random bytes."""
 
     def __init__(
         self,
@@ -293,7 +297,8 @@ class Telemetry:
     ) -> ErrorCode:
         if client.terminating:
             return ErrorCode.INVALID_REQUEST
-        # The first push after asking may come before its time: clients add a jitter.
+        # The first push after the client got its subscriptions may come early: clients add a
+        # jitter.
         if client.asked_ms > client.pushed_ms or now_ms - client.pushed_ms >= client.interval_ms:
             client.pushed_ms = now_ms
         elif not request.terminating:
@@ -307,7 +312,7 @@ class Telemetry:
         return ErrorCode.NONE
 
     def _client(self, asked: bytes, context: RequestContext, now_ms: int) -> TelemetryClient:
-        """The client with that id, with the subscriptions as they are now."""
+        """The client with that id, with its present subscriptions."""
         self._forget(now_ms)
         client = self._clients.get(asked)
         if client is None or client.version != self._subscriptions.version:
@@ -360,11 +365,11 @@ class Telemetry:
         )
 
     def instances(self) -> list[bytes]:
-        """The ids of all clients; the one that was active last comes last."""
+        """The ids of all clients, the most recently active one last."""
         return list(self._clients)
 
     def shown(self, instance: bytes) -> dict[str, Any] | None:
-        """One client as JSON for the admin port; None if it is not known any more."""
+        """One client as JSON for the admin port; None if it is not known."""
         client = self._clients.get(instance)
         if client is None:
             return None
@@ -382,10 +387,10 @@ class Telemetry:
 
 
 def shown_id(client: bytes) -> str:
-    """The id as Kafka writes it: URL-safe base64 without padding."""
+    """An instance id as Kafka writes it: URL-safe base64 without padding."""
     return urlsafe_b64encode(client).decode().rstrip("=")
 
 
 def read_id(shown: str) -> bytes:
-    """The inverse. Raises ValueError."""
+    """The instance id that `shown_id` has written. Raises ValueError."""
     return urlsafe_b64decode(shown + "=" * (-len(shown) % 4))

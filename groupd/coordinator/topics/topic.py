@@ -1,5 +1,5 @@
-"""A topic of the cluster: of clients, or one that shows the logs of a coordinator. And names: which
-are legal, how a partition's log is named, and which unit it is in.
+"""A topic of the cluster, created by clients or showing the logs of a coordinator. Also names:
+which are legal, how a partition's log is named, and which unit a partition is in.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from groupd.protocol.messages import TopicId
 from groupd.storage.log import FirstEpochs, StoredTopic
 from groupd.storage.units import PARTITIONS, Unit
 
-# Rules are Kafka's: 1-249 ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`; and two topics may
-# not differ only in `.` against `_`, because metric names cannot tell them apart.
+# The rules are Kafka's: 1-249 ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`. Two names that
+# differ only in `.` against `_` collide, because metric names cannot tell them apart.
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""Kafka's log of its controllers: there is none here, and no topic may be called so."""
+"""Kafka's log of its controllers. groupd has none, and no topic may have this name."""
 
 PARTITION_UNITS = 64
-"""Buckets of topic partitions; all partitions of a bucket have one leader. Fixed for ever: nodes of
-a cluster must agree on it."""
+"""The number of buckets of topic partitions. All partitions of a bucket have one leader. The number
+can never change, because the nodes of a cluster must agree on it."""
 
 MAX_NAME_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def bucket_of(topic_id: TopicId, partition: int) -> Unit:
-    """The bucket that a partition of a client's topic is in. Partitions of a topic that follow each
-    other are in buckets that do."""
+    """The bucket of a partition of a client's topic. Consecutive partitions of a topic are in
+    consecutive buckets."""
     return Unit(PARTITIONS, (crc32(topic_id) + partition) % PARTITION_UNITS)
 
 
@@ -62,18 +62,18 @@ def _illegal(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Names with equal keys collide."""
+    """Topic names with equal keys collide."""
     return name.replace(".", "_")
 
 
 def log_name(topic_id: TopicId, partition: int) -> str:
-    """The store's name of the log of a partition of a client's topic."""
+    """The store's name for the log of a partition of a client's topic."""
     return f"{topic_id.hex()}-{partition}"
 
 
 class Topic(Struct, frozen=True):
-    """A topic that exists. `configs`: its overrides. `coordinator`: whose logs it shows; None for a
-    topic that clients have created."""
+    """A topic. `configs`: its overrides. `coordinator`: the coordinator whose logs it shows; None
+    for a topic that clients have created."""
 
     topic_id: TopicId
     name: str
@@ -88,17 +88,17 @@ class Topic(Struct, frozen=True):
 
     @property
     def listed(self) -> bool:
-        """False for a compacted view, which only requests by name get."""
+        """False for a compacted view, which is shown only to requests that name it."""
         return self.coordinator is None or self.name == self.coordinator.topic.name
 
     def unit(self, partition: int) -> Unit:
-        """The unit that a partition belongs to. The coordinator of a shard leads its log."""
+        """The unit of a partition. The log of a shard is led by the shard's coordinator."""
         if self.coordinator is None:
             return bucket_of(self.topic_id, partition)
         return Unit(self.coordinator.kind, partition)
 
     def log_name(self, partition: int) -> str:
-        """The store's name of the log of a partition."""
+        """The store's name for the log of a partition."""
         if self.coordinator is None:
             return log_name(self.topic_id, partition)
         return self.coordinator.topic_called(self.name).log_name(partition)
@@ -109,14 +109,13 @@ class Topic(Struct, frozen=True):
             return 0
         made = bisect_right(self.first_epochs, partition, key=itemgetter(0))
         first, epochs = self.first_epochs[made - 1] if made else (0, ())
-        # Further partitions are in the same units again. Some may have been added by a node that
-        # was alone, which knows no epochs.
+        # After `PARTITION_UNITS` partitions the units repeat. Some partitions may have been added
+        # by a node without a cluster, which has no epochs.
         place = (partition - first) % PARTITION_UNITS
         return epochs[place] if place < len(epochs) else 0
 
 
 def coordinator_topics(config: CoordinatorConfig) -> list[Topic]:
-    """The topics of all coordinators."""
     return [
         Topic(topic.topic_id, topic.name, one.shards(config), one.configs, one)
         for one in COORDINATOR_TYPES
@@ -125,6 +124,6 @@ def coordinator_topics(config: CoordinatorConfig) -> list[Topic]:
 
 
 def stored_topic(row: StoredTopic) -> Topic:
-    """A topic as the store has it."""
+    """The topic in a row of the store."""
     configs = MappingProxyType(dict(row.configs))
     return Topic(row.topic_id, row.name, row.partitions, configs, first_epochs=row.first_epochs)

@@ -1,8 +1,7 @@
-"""CreateTopics (19), DeleteTopics (20), DeleteRecords (21) and CreatePartitions (37).
-
-Rules and texts are those of Kafka's controller. Every topic of a request is answered by itself; a
-topic that is named twice fails once, with INVALID_REQUEST. Where partitions may lie is decided in
-`coordinator.topics.layout`.
+"""CreateTopics (19), DeleteTopics (20), DeleteRecords (21) and CreatePartitions (37). Rules and
+texts are those of Kafka's controller. Each topic of a request is answered separately; a topic that
+is named twice gets one INVALID_REQUEST. `coordinator.topics.layout` decides where partitions may be
+placed.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ from groupd.protocol.messages.topics import (
 from groupd.storage.log import LogError
 
 _TopicKey = tuple[str | None, TopicId]
-"""A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
+"""A topic as DeleteTopics names it: by name or, from v6 on, by id with the name None."""
 
 STRICT_CREATE_TOPICS, STRICT_DELETE_TOPICS, STRICT_CREATE_PARTITIONS = 6, 5, 3
-"""From these versions on, a request is refused if a quota does not allow it. Older clients do not
-know that error, so they are served and have to wait afterwards (KIP-599)."""
+"""From these versions on, a request that is beyond a quota is refused. Older clients do not know
+that error: their requests are served, and the clients wait afterwards (KIP-599)."""
 
 _NAMED_TWICE = "Duplicate topic name."
 _TOPIC_NAMED_TWICE = "Duplicate topic name or id."
@@ -73,7 +72,8 @@ _TO_HIGH_WATERMARK = -1
 async def create_topics(
     plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsReply:
-    """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
+    """Handles CreateTopics. Raises ApiError POLICY_VIOLATION for a request with too many
+    partitions."""
     pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_CREATE_TOPICS)
     twice = await pace.through(repeated_in_steps(topic.name for topic in request.topics))
     topics = [topic for topic in request.topics if topic.name not in twice]
@@ -104,7 +104,7 @@ async def create_topics(
 async def _denied(
     pace: Pace, topics: Iterable[NewTopic | GrownTopic], may: Callable[[str], bool]
 ) -> set[str]:
-    """The names of the topics that the client may not change."""
+    """The names of the topics for which `may(name)` is false."""
     denied: set[str] = set()
     for topic in topics:
         if pace.due():
@@ -167,8 +167,8 @@ async def _create(
 async def create_partitions(
     plane: DataPlane, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsReply:
-    """A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION for a request with too many
-    partitions."""
+    """Handles CreatePartitions. A topic may grow, never shrink. Raises ApiError POLICY_VIOLATION
+    for a request with too many partitions."""
     pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_CREATE_PARTITIONS)
     twice = await pace.through(repeated_in_steps(topic.name for topic in request.topics))
     topics = [topic for topic in request.topics if topic.name not in twice]
@@ -223,9 +223,10 @@ async def _grow_one(
 async def delete_topics(
     plane: DataPlane, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsReply:
-    """The catalogue forgets the topics first, on all nodes, which might make the logs again
-    otherwise; then the logs go. If deleting them fails, the topic is deleted all the same: names of
-    logs hold the id, so nothing can read what is left."""
+    """Handles DeleteTopics. First the topics are removed from the catalogues of all nodes, because
+    a node that still knew a topic might make its logs again. Then the logs are deleted. If that
+    fails, the topic is deleted nevertheless: names of logs contain the topic id, so nothing can
+    read what is left."""
     pace, mutations = plane.work.pace(), plane.mutations(context, STRICT_DELETE_TOPICS)
     twice = await pace.through(repeated_in_steps(request.topics))
     any_topic = context.sees(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME)
@@ -235,7 +236,7 @@ async def delete_topics(
             await pace.turn()
         if key not in found:
             found[key] = _for_deletion(plane, context, key, key in twice, any_topic)
-    # That a name and an id mean one topic is told only to those who may delete it.
+    # A client learns that a name and an id mean the same topic only if it may delete the topic.
     again = await pace.through(
         repeated_in_steps(topic.topic_id for topic in found.values() if isinstance(topic, Topic))
     )
@@ -269,7 +270,8 @@ async def delete_topics(
 async def _delete_one(
     plane: DataPlane, key: _TopicKey, topic: Topic, mutations: Mutations
 ) -> Topic | DeletedTopic:
-    """The topic if the catalogue has forgotten it, or why it has not."""
+    """Delete a topic from the catalogue. Returns the topic, or the entry that says why it is not
+    deleted."""
     try:
         mutations.take(topic.partitions)
         topic = await plane.catalogue.delete(topic.topic_id)
@@ -296,7 +298,8 @@ async def _delete_logs(plane: DataPlane, pace: Pace, topic: Topic) -> DeletedTop
 def _for_deletion(
     plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool, any_topic: bool
 ) -> Topic | DeletedTopic:
-    """The topic, or why it is not deleted. `any_topic`: the client may delete all topics."""
+    """The topic, or the entry that says why it is not deleted. `any_topic`: the client may delete
+    all topics."""
     name, topic_id = key
     try:
         if name is None and topic_id == NO_TOPIC_ID:
@@ -318,7 +321,7 @@ def _for_deletion(
             if topic is None:
                 raise id_not_hosted()
         if not any_topic and not context.allows(Operation.DELETE, Resource.TOPIC, topic.name):
-            # Whoever may describe the topic may know what it is called.
+            # A client that may describe the topic may know its name.
             if name is None and context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
                 name = topic.name
             raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -333,7 +336,7 @@ def _for_deletion(
 async def delete_records(
     plane: DataPlane, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsReply:
-    """Move the start offset of partitions up."""
+    """Handles DeleteRecords, which moves the start offset of partitions up."""
 
     async def delete(name: str, asked: tuple[int, int]) -> DeletedRecords:
         partition, offset = asked

@@ -1,7 +1,6 @@
-"""The topic configs that are known: type, default, bounds, and the broker's key for the default.
-
-Every config of Kafka's topic table is accepted and shown, because tools set and compare them;
-groupd acts on a config unless its documentation says that it is only accepted and shown.
+"""The topic configs: type, default, bounds, and the broker key that sets the default. Every config
+of Kafka's topic table is accepted and shown, because tools set and compare them. groupd acts on a
+config unless its documentation says that it is only accepted and shown.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ BROKER_KEY_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
     ),
     "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
 }
-"""Keys of the broker for the same thing in other units, and what one unit is worth in the topic's.
-The first one that is set counts."""
+"""Broker keys that set the same default in several units, and how many of the topic's units one of
+theirs is. The first key that is set counts."""
 
 
 def _long(
@@ -228,7 +227,7 @@ TOPIC_CONFIGS = ConfigTable(
 
 def new_topic_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]:
     """The overrides of a new topic. Raises ApiError INVALID_CONFIG, also for null values, and
-    INVALID_REQUEST for too many."""
+    INVALID_REQUEST for too many configs."""
     check_count(given)
     missing = [name for name, value in given if value is None]
     if missing:
@@ -236,12 +235,12 @@ def new_topic_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]
             ErrorCode.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(missing)}",
         )
-    # Each pair is checked, also one that a later pair of the same name replaces.
+    # A pair that a later pair of the same name replaces is checked, too.
     return {name: TOPIC_CONFIGS.checked(name, value) for name, value in given if value is not None}
 
 
 def check_configs_together(overrides: Mapping[str, str]) -> None:
-    """Rules between the configs of a topic. Raises ApiError INVALID_CONFIG."""
+    """Check the rules between configs of a topic. Raises ApiError INVALID_CONFIG."""
     least, most = (
         int(overrides.get(name, TOPIC_CONFIGS.keys[name].default))
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
@@ -255,7 +254,7 @@ def check_configs_together(overrides: Mapping[str, str]) -> None:
 
 
 class TopicSettings:
-    """The effective configs of one topic: overrides over broker settings over defaults."""
+    """The effective configs of one topic: overrides, then broker settings, then defaults."""
 
     __slots__ = ("_config", "_overrides")
 
@@ -274,11 +273,11 @@ class TopicSettings:
         return float(self.text(name))
 
     def has_policy(self, policy: str) -> bool:
-        """Whether `cleanup.policy` names it."""
+        """Whether `cleanup.policy` has this policy."""
         return policy in split_list(self.text("cleanup.policy"))
 
     def inherited(self, name: str) -> tuple[str, int]:
-        """(value, source) without the topic's own override."""
+        """(value, source) without the override of the topic itself."""
         key = TOPIC_CONFIGS.keys[name]
         for broker_key, unit in _units(key):
             field = FIELDS_BY_KEY.get(broker_key)
@@ -292,8 +291,8 @@ class TopicSettings:
     def describe(
         self, synonyms: Mapping[str, tuple[ConfigSynonym, ...]]
     ) -> tuple[ConfigValue, ...]:
-        """All configs, sorted by name, as CreateTopics shows them. `synonyms`: the places of each
-        value, without the topic."""
+        """All configs, sorted by name, as CreateTopics shows them. `synonyms`: the sources of each
+        value besides the topic itself."""
         described = []
         for name, key in sorted(TOPIC_CONFIGS.keys.items()):
             value, source = self.inherited(name)
@@ -306,7 +305,8 @@ class TopicSettings:
 
 
 def _units(key: ConfigKey) -> Iterable[tuple[str, int]]:
-    """The broker's keys that set the default, with what one of their units is worth."""
+    """The broker keys that set the default, each with how many of the topic's units one of theirs
+    is."""
     if key.broker_key is None:
         return ()
     return BROKER_KEY_UNITS.get(key.broker_key, ((key.broker_key, 1),))
