@@ -51,7 +51,7 @@ def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = 
 def member_arrived(
     group_id: str, member: ConsumerGroupMember, replaced: ConsumerGroupMember | None
 ) -> Event:
-    """A member that is new, or takes a static member's place."""
+    """A member that is new, or that takes the place of a static member."""
     details = identity(member.client_id, member.client_host, member.instance_id)
     if replaced is None:
         return event(
@@ -83,7 +83,7 @@ def member_removed(
 
 
 def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
-    """A static member that left and is expected back."""
+    """A static member that left for a while."""
     return event(
         EventKind.MEMBER_LEFT,
         group_id,
@@ -97,7 +97,8 @@ def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
 def reconciled(
     group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
 ) -> list[Event]:
-    """What one reconciliation step did to a member. `complete`: it has its whole target now."""
+    """What one reconciliation step did to a member. `complete`: the member has its whole target
+    now."""
     happened: list[Event] = []
     waits = after.state == MemberState.UNRELEASED_PARTITIONS
 
