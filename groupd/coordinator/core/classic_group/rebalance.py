@@ -1,15 +1,16 @@
 """The join phase: when it starts, when it may end, and what its end changes.
 
     prepare        Empty, Stable or CompletingRebalance -> PreparingRebalance
-    try_complete   ends the phase early once every member has joined (never the initial one)
+    try_complete   ends the phase early once every member has joined, but not an initial rebalance
     complete_join  -> CompletingRebalance with members, -> Empty without
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source:
-docs/spec/classic-group.md#2 and "Initial delay" in section 3. A member that was given an id is
-about to join: with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A
-member that is left behind would cause another rebalance, of which the others learn a heartbeat
-later.
+docs/spec/classic-group.md#2 and "Initial delay" in section 3.
+
+A client that was given a member id is about to join. With a delay of 0 the phase waits for it, too,
+but for `LINGER_ROUNDS` at most. A member that joins too late would cause another rebalance, of
+which the others only learn with a heartbeat.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ Both are in the older, non-flexible encoding behind an int16 version:
                   generation_id int32 v2+, rack_id str? v3+
     assignment    partitions [str, [int32]], user_data bytes?       (one layout, v0-3)
 
-Each version only appends, so a reader takes the fields it knows and ignores the rest; a version
-above 3 is read as 3. For offsets (which topics does the group use?) the v0 prefix is enough, so
-that future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-429, KIP-792, KIP-881.
+Each version only appends fields, so a reader takes the fields that it knows and ignores the rest; a
+version above 3 is read as 3. Offsets only need the topics of the group, for which the v0 prefix is
+enough. So future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-429, KIP-792,
+KIP-881.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What the timers of a classic group do when they fire (docs/spec/classic-group.md#3).
 
-    session   per member or pending id: it is gone, unless it waits for us
-    join      the join phase is over, or an initial rebalance waits on
-    sync      members that have not sent SyncGroup are removed
+    session   removes a member or a pending id, unless the member has a parked request
+    join      ends the join phase, or lets an initial rebalance wait on
+    sync      removes the members that have not sent SyncGroup
 
-Several deadlines may be taken off the heap together; when one of them has been set again by what
-another one did, it is stale and does nothing.
+Several deadlines may be taken off the heap together. If handling one of them has set another one
+again, that other one is stale and does nothing.
 """
 
 from __future__ import annotations
