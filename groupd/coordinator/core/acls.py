@@ -44,7 +44,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """Kafka's codes. UNKNOWN and ANY are only in filters."""
+    """What an ACL does; Kafka's codes. UNKNOWN and ANY are only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -53,7 +53,7 @@ class Permission(IntEnum):
 
 
 Address = IPv4Address | IPv6Address | None
-"""None: the address of the client is not known; only ACLs for every host apply to it."""
+"""The address of a client. None: it is not known; only ACLs for every host apply to it."""
 
 Network = IPv4Network | IPv6Network
 
@@ -181,7 +181,7 @@ def _matches_name(wanted: AclFilter, acl: AclBinding) -> bool:
 
 
 class Decision(Struct, frozen=True):
-    """`acl`: the ACL that decided; None if none did."""
+    """`acl`: the ACL that led to the decision; None if no ACL applied."""
 
     allowed: bool
     acl: AclBinding | None = None
@@ -229,7 +229,7 @@ class _Patterns:
         return not self.literal and not self.prefixed
 
     def covering(self, name: str) -> Iterator[_Acls]:
-        """The ACLs whose pattern fits the name."""
+        """The ACLs whose pattern matches the name."""
         literal, prefixed = self.literal, self.prefixed
         if name in literal:
             yield literal[name]
@@ -246,8 +246,8 @@ principal."""
 
 
 class AclIndex:
-    """A set of ACLs. A question costs a few look-ups: one for each length that prefixes of this
-    principal have, and one for each ACL that is for this principal and resource."""
+    """A set of ACLs. A question costs one look-up for each length that prefixes of this principal
+    have, and a look at each ACL that is for this principal and resource."""
 
     def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
         self._acls: _Acls = {}

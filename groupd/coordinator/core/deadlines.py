@@ -36,7 +36,7 @@ class Deadline:
 
 
 class Deadlines:
-    """Keyed deadlines in monotonic milliseconds; setting a key again replaces it."""
+    """Deadlines by key, in monotonic milliseconds; setting a key again replaces its deadline."""
 
     __slots__ = ("_cancelled", "_heap", "_known")
 

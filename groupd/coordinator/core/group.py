@@ -21,8 +21,6 @@ def commit_time(commit_timestamp_ms: int) -> int | None:
 
 
 class Group(Protocol):
-    """A group of any type."""
-
     @property
     def group_id(self) -> str: ...
 
@@ -44,7 +42,8 @@ class Group(Protocol):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """The members by id; each has at least `member_id`, `client_id` and `client_host`."""
+        """The members by id; each has at least the fields `member_id`, `client_id` and
+        `client_host`."""
         ...
 
     @property
@@ -56,12 +55,10 @@ class Group(Protocol):
         """The state as Kafka spells it: Empty, Stable, PreparingRebalance, Assigning, ..."""
         ...
 
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        ...
+    def is_empty(self) -> bool: ...
 
     def awaits_members(self) -> bool:
-        """Whether a member was given an id (KIP-394) and has not joined with it yet."""
+        """Whether a client was given a member id (KIP-394) and has not joined with it yet."""
         ...
 
     def check_delete(self) -> None:

@@ -33,7 +33,7 @@ class GroupConfig(ConfigKey, frozen=True):
     above: str | None = None
 
     def number(self, config: CoordinatorConfig, overrides: Overrides) -> int:
-        """The effective value, within its bounds."""
+        """The effective value: the value that is set, clamped to the broker's bounds."""
         value = self.unbounded(config, overrides)
         if self.low_key is not None:
             value = max(value, _of_broker(config, self.low_key))
@@ -44,7 +44,8 @@ class GroupConfig(ConfigKey, frozen=True):
         return int(self._set(config, overrides))
 
     def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
-        """Raises INVALID_CONFIG with the text of Kafka's GroupConfig."""
+        """Raises INVALID_CONFIG, with the text of Kafka's GroupConfig, if `value` is out of the
+        broker's bounds."""
         low = None if self.low_key is None else _of_broker(config, self.low_key)
         high = None if self.high_key is None else _of_broker(config, self.high_key)
         if (low is None or int(value) >= low) and (high is None or int(value) <= high):

@@ -67,7 +67,7 @@ GroupPartition = tuple[str | TopicId, int]
 
 
 Holding = tuple[str | TopicId, Collection[int]]
-"""A topic, and partitions of it."""
+"""A topic, and some of its partitions."""
 
 
 class LoggedEventKind(Enum):
@@ -84,7 +84,7 @@ class LoggedEventKind(Enum):
 
 
 LoggedEvent = tuple[LoggedEventKind, str, int, Mapping[str, Any]]
-"""(kind, member id or "", epoch or -1, details)."""
+"""(kind, member id or "", epoch or -1, details) of something that a record of the log says."""
 
 
 class MemberIdentity(Struct, frozen=True):

@@ -32,7 +32,7 @@ FORGET_DEADLINE: DeadlineKey = ("offsets-forget", "", "")
 
 
 class OffsetMetadataManager:
-    """The offsets of a shard, whose state is `state`."""
+    """The offsets of the shard that has this `state`."""
 
     __slots__ = (
         "_deleted",

@@ -177,7 +177,8 @@ class GroupCoordinatorShard:
         self.offsets.replay_marker(producer_id, commit=commit)
 
     def groups_in_transaction(self, producer_id: int) -> list[str]:
-        """Ids of the groups with offsets that the producer's marker will decide, sorted."""
+        """The ids of the groups whose pending offsets the producer's marker will commit or discard,
+        sorted."""
         return self.offsets.store.pending_groups(producer_id)
 
     # Deadlines ----------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def mapped_in_steps(
 
 
 def dict_in_steps(pairs: Iterable[tuple[K, T]]) -> Steps[dict[K, T]]:
-    """The dict of these keys and values."""
+    """The dict of these pairs."""
     found: dict[K, T] = {}
     for some in chunks(pairs, WORK_ITEMS):
         if found:

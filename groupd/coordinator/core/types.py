@@ -189,11 +189,9 @@ class RequestContext(Struct, frozen=True):
         return self.access.principal
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """See `Access.allows`."""
         return self.access.allows(operation, resource, name)
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """See `Access.sees`."""
         return self.access.sees(operation, resource, name)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
@@ -227,7 +225,7 @@ expected errors are in the reply."""
 
 
 class EventKind(Enum):
-    """Facts worth counting, logging or showing to an operator."""
+    """Facts that are worth counting, logging or showing to an operator."""
 
     GROUP_CREATED = "group-created"
     GROUP_DELETED = "group-deleted"

@@ -31,7 +31,8 @@ class MemberSpec(Struct, frozen=True):
 
 
 class GroupSpec(Protocol):
-    """The group that an assignor gets; read-only. `members`: by member id, ascending."""
+    """The group that an assignor gets; read-only. `members`: the members by member id,
+    ascending."""
 
     @property
     def members(self) -> Mapping[str, MemberSpec]: ...

@@ -126,7 +126,7 @@ class _UniformOwnership:
         return True
 
     def each(self, work: Callable[[TopicId], None], topic_ids: list[TopicId]) -> Steps[None]:
-        """Call `work` with every topic, in that order."""
+        """Call `work` with every topic, in the order of `topic_ids`."""
         for topic_id in topic_ids:
             work(topic_id)
             if self.worked(len(self.owners[topic_id]) + len(self.subscribers[topic_id])):

@@ -42,7 +42,7 @@ def join_refusal(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
 
 
 def join_failure(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
-    """The reply to a Join that failed in any other way. It has no member id."""
+    """The reply to a Join that failed for any other reason. It has no member id."""
     return JoinGroupReply(error.code)
 
 
@@ -56,7 +56,7 @@ def sync_failure(request: SyncGroupRequest, error: ApiError) -> SyncGroupReply:
 
 
 def heartbeat_failure(request: HeartbeatRequest, error: ApiError) -> HeartbeatReply:
-    """The reply to a Heartbeat that failed. While the shard loads it is a success, because the
+    """The reply to a Heartbeat that failed. While the shard loads it is a success, because all
     sessions start afresh after the load anyway."""
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return heartbeat(ErrorCode.NONE)

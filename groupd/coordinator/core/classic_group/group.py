@@ -384,8 +384,8 @@ class ClassicGroup:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group uses the topic. If its subscription is not known, a group of type
-        "consumer" uses every topic and any other group none."""
+        """Whether the group uses the topic. If its subscription is not known, a group of protocol
+        type "consumer" counts as using every topic, and any other group as using none."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics

@@ -60,7 +60,6 @@ def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
 
 
 def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether a target is being computed."""
     computation = group.computation
     return computation is not None and not computation.failed and computation.holds_back(now)
 

@@ -18,7 +18,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 
 event = partial(Event, TYPE_NAME)
-"""Makes an event of a consumer group."""
 
 
 def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:
@@ -71,7 +70,8 @@ def member_removed(
     cause: str,
     image: MetadataImage,
 ) -> Event:
-    """MEMBER_LEFT or MEMBER_FENCED; `freed`: what the member owned or was revoking."""
+    """The kind is MEMBER_LEFT or MEMBER_FENCED; `freed`: the partitions that the member owned or
+    was revoking."""
     held = (member.assigned, member.pending_revocation)
     freed = {
         topic_id: sorted(number for one in held for number in one.get(topic_id, ()))

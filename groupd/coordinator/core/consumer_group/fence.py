@@ -117,7 +117,7 @@ def _bump(
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
+    """A "consumer-session" or "consumer-rebalance" deadline has passed: remove the member."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):

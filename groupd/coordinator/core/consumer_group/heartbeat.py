@@ -95,7 +95,7 @@ def _regular(
     if joined.is_new:
         outcome.events.append(events.event(EventKind.GROUP_CREATED, group.group_id))
 
-    # 1. The member's subscription and the group epoch.
+    # Step 1: the member's subscription and the group epoch.
     cause = ""
     if joined.conversion is not None:
         outcome.events.append(joined.conversion.event())
@@ -109,10 +109,10 @@ def _regular(
         shared_target.wait(state, context, group, request, step, now, outcome)
         return outcome
 
-    # 2. and 3. The target assignment, and the member's way towards it.
+    # Steps 2 and 3: the target assignment, and the member's reconciliation with it.
     after = assign(state, group, step, plan, request.topic_partitions, now, outcome)
 
-    # Soft state, now that nothing can fail any more.
+    # Soft state is written now, when nothing can fail any more.
     step.note(state, group, now, outcome)
     if joined.conversion is not None:
         joined.conversion.finish(now, outcome)

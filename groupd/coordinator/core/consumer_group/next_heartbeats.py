@@ -30,10 +30,11 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 
 NOW = -(1 << 62)
-"""The member's heartbeat waits for this target."""
+"""The expected time of a member whose heartbeat waits for this target."""
 
 LAST = 1 << 62
-"""The member may be dead, or cannot take partitions with its next heartbeat."""
+"""The expected time of a member that may be dead, or that cannot take partitions with its next
+heartbeat."""
 
 
 def expected(

@@ -188,7 +188,7 @@ def _applier(
     on_value: Callable[[ConsumerGroup, Any, Any], None],
     on_tombstone: Callable[[ShardState, ConsumerGroup, Any], None],
 ) -> Replay:
-    """How records of one kind are applied."""
+    """Returns a function that applies the records of one kind."""
 
     def apply(state: ShardState, key: Any, value: Any) -> None:
         group = state.groups.get(key.group)
@@ -216,4 +216,4 @@ APPLIERS: dict[type, Replay] = {
     ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
     ConsumerGroupRegexKey: _applier(_regex, _drop_regex),
 }
-"""How records are applied, by the class of their key."""
+"""By the class of a record's key, the function that applies the record."""

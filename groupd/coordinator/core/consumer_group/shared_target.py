@@ -133,7 +133,8 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
 
 
 def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """Do the next slice of a large group's computation, then see whether it was the last one."""
+    """Do the next slice of a large group's computation. If it was the last one, answer the waiting
+    heartbeats."""
     outcome = deferred_target.complete(state, task, result, now)
     _after_slice(state, task.group_id, now)
     return outcome

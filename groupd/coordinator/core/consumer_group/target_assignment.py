@@ -150,7 +150,6 @@ class InstalledTarget(NamedTuple):
     before: GroupSnapshot
 
     def of(self, member_id: str) -> Assignment:
-        """The target of a member."""
         return self.changed.get(member_id, self.before.target(member_id))
 
 
@@ -214,7 +213,7 @@ def install(
     updated: ConsumerGroupMember | None = None,
     replaced_id: str | None = None,
 ) -> InstalledTarget:
-    """Compute the target of `group_epoch` in one go, with the assignor `name`, and add its records,
+    """Compute the target of `group_epoch` in one go with the assignor `name`, and add its records,
     R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Raises AssignorFailed."""
     updated_id = None if updated is None else updated.member_id
     snapshot = GroupSnapshot(group, state.image, updated, replaced_id)

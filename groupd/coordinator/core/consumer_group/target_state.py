@@ -26,7 +26,7 @@ class TargetComputation:
         self.failed = False
 
     def holds_back(self, now: Instant) -> bool:
-        """Whether no other computation may start for the group."""
+        """Whether this computation prevents another one from starting for the group."""
         patience_ms = RETRY_MS if self.failed else STALE_MS
         return now.monotonic_ms < self.touched_ms + patience_ms
 

@@ -2,11 +2,11 @@
 their deadlines (docs/spec/consumer-group.md#8).
 
     session   the member's session timeout, from every JoinGroup, SyncGroup and Heartbeat
-    join      the rebalance timeout, from the first reply that told the member to rejoin until it does
+    join      the rebalance timeout, from the first reply that told the member to rejoin
     sync      the rebalance timeout, from a JoinGroup until the SyncGroup that follows
 
-Expiry removes the member as a leave does. "join" and "sync" do nothing for a member that has changed
-to the consumer protocol.
+Expiry removes the member as a leave does. "join" and "sync" do nothing for a member that has
+changed to the consumer protocol.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _CAUSES = {
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A "consumer-join" or "consumer-sync" deadline has passed."""
+    """A "consumer-join" or "consumer-sync" deadline has passed: remove the member."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):

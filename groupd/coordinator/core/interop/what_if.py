@@ -56,7 +56,7 @@ def _propose(state: ShardState, group: ClassicGroup, name: str) -> Steps[Proposa
 
 
 def _obstacle(config: CoordinatorConfig, user_data: bool) -> str | None:
-    """Why the group cannot be converted while it has members."""
+    """Why the group cannot be converted while it has members; None if it can."""
     if not permits(config):
         return f"group.consumer.migration.policy is {config.consumer_migration_policy}"
     if user_data:

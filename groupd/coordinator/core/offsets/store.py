@@ -41,7 +41,7 @@ _NO_PENDING: Mapping[TopicPartition, set[int]] = {}
 
 
 _DENSE = 4
-"""Sorting costs about as much as looking up this many times as many partitions."""
+"""Sorting some partitions costs about as much as looking up this many times as many partitions."""
 
 
 def ascending(partitions: Collection[int]) -> Iterator[int]:
@@ -64,7 +64,7 @@ class OffsetStore:
 
     @property
     def count(self) -> int:
-        """How many offsets are committed, in all groups."""
+        """How many offsets are committed in all groups."""
         return self._count
 
     def topics(self, group_id: str) -> Mapping[str, ByPartition]:
@@ -87,7 +87,7 @@ class OffsetStore:
             yield self._pending[producer_id][group_id][topic][partition]
 
     def pending_groups(self, producer_id: int) -> list[str]:
-        """The groups in which a producer has a pending offset, sorted."""
+        """The groups in which a producer has a pending offset, ascending by id."""
         return sorted(self._pending.get(producer_id, ()))
 
     def pending_count(self, producer_id: int) -> int:
