@@ -11,7 +11,8 @@ from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMPACTED_TOPIC = "__consumer_offsets_compacted"
-"""A topic that shows the compacted log of a shard; no list and no pattern shows this topic."""
+"""The topic whose partitions show the compacted logs of the shards. No list and no pattern shows
+it."""
 
 COMPACTED_SUFFIX = ".compacted"
 
@@ -20,7 +21,7 @@ KEPT_LENGTH = 255
 """Hashes of keys with more characters than this are not cached."""
 
 _CHARS_OF_AN_ITEM = 32
-"""How many characters are hashed in half a microsecond."""
+"""Hashing this many characters, half a microsecond, counts as one item of `slices.Pace`."""
 
 _MASK32 = 0xFFFFFFFF
 _INT_MIN = -(2**31)

@@ -8,8 +8,8 @@ shard must answer. It returns `(request, finish)`:
 - `finish(reply)` makes the client's reply from the shard's reply. None: the client gets the shard's
   reply as it is, because everything was admitted.
 
-The shard gets topics with their name and with the id that the metadata image has for it.
-OffsetFetch and OffsetDelete by name have no id.
+The shard gets topics with their name and with the id that the metadata image has for it. Topics of
+an OffsetDelete, and of an OffsetFetch by name, have no id.
 """
 
 from __future__ import annotations

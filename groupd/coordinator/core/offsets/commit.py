@@ -131,8 +131,11 @@ CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 
 def _group_of(state: ShardState, request: CommitRequest, *, epochs_known: bool) -> OffsetOwner:
     """The group of a commit. An unknown group is the simple group that its first record will make.
+
     Raises GROUP_ID_NOT_FOUND for a group without committed offsets, and for an unknown group if the
-    request has a generation or epoch (ILLEGAL_GENERATION unless `epochs_known`)."""
+    request has a generation or epoch (ILLEGAL_GENERATION unless `epochs_known`). Raises
+    GROUP_MAX_SIZE_REACHED if there may be no more groups.
+    """
     group = state.groups.get(request.group_id)
     if group is None and request.generation_or_epoch >= 0:
         raise ApiError(

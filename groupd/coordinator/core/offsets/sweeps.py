@@ -148,7 +148,7 @@ def expire_offsets(state: ShardState, store: OffsetStore, present: SweepSlice) -
 def _expire_in_group(
     state: ShardState, store: OffsetStore, group_id: str, present: SweepSlice
 ) -> Steps[None]:
-    expired = 0  # tombstones of this slice, which are not applied yet
+    expired = 0  # in this slice, whose tombstones are not applied yet
     for topic in sorted(store.topics(group_id)):
         group = _expiring(state, group_id, topic)
         if group is None:
