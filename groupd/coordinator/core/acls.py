@@ -1,6 +1,6 @@
-"""ACLs: which there are, and what they decide (docs/spec/security.md#3).
+"""ACLs, and what they decide (docs/spec/security.md#3).
 
-`AclIndex` keeps them by principal, so that a question looks at few of them, however many there are.
+`AclIndex` keeps ACLs by principal, so that a question looks at few of them, however many there are.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 
 ANYTHING = "*"
-"""The literal pattern for every resource, and the host for every address."""
+"""As the name of a literal ACL: every resource. As the host of an ACL: every address."""
 
 EVERYBODY = "User:*"
 """The principal of an ACL that is for all principals."""
 
 
 class PatternType(IntEnum):
-    """How the name of an ACL is compared, Kafka's codes. UNKNOWN, ANY and MATCH are only in
-    filters: MATCH finds what applies to the resource that the filter names."""
+    """How the name of an ACL is compared with the name of a resource; Kafka's codes. UNKNOWN, ANY
+    and MATCH are only in filters: MATCH finds the ACLs that apply to the resource that the filter
+    names."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +44,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """Kafka's codes. UNKNOWN and ANY are only in filters."""
+    """What an ACL does; Kafka's codes. UNKNOWN and ANY are only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -52,25 +53,26 @@ class Permission(IntEnum):
 
 
 Address = IPv4Address | IPv6Address | None
-"""None: the address of the client is not known; only ACLs for every host apply to it."""
+"""The address of a client. None: it is not known; only ACLs for every host apply to it."""
 
 Network = IPv4Network | IPv6Network
 
 _RANGES = (IPv4Network, IPv6Network)
 
 AclHost = Network | Address
-"""The addresses that the host of an ACL stands for. None: no address, as for * or a host's name."""
+"""The addresses that the host of an ACL stands for. None: no address, as for "*" or a host's
+name."""
 
 IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""An operation, and those that imply it: an ACL that allows READ allows DESCRIBE, too. An ACL that
-denies READ says nothing about DESCRIBE."""
+"""For an operation, the operations that imply it: an ACL that allows READ also allows DESCRIBE. An
+ACL that denies READ says nothing about DESCRIBE."""
 
 
 def _granting(operation: Operation) -> frozenset[int]:
-    """Operations of an ALLOW that allow `operation`."""
+    """The operations of ALLOW ACLs that allow `operation`."""
     return frozenset((operation, Operation.ALL, *IMPLIED_BY.get(operation, ())))
 
 
@@ -79,8 +81,8 @@ _DENIED_BY = {operation: frozenset((operation, Operation.ALL)) for operation in 
 
 
 def parse_address(text: str) -> Address:
-    """The address in a text, in any spelling; None if it is no address. An IPv6 address that holds
-    an IPv4 one becomes that one."""
+    """The address in `text`, in any spelling; None if `text` is no address. An IPv6 address that
+    maps an IPv4 address is returned as the IPv4 address."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -90,8 +92,8 @@ def parse_address(text: str) -> Address:
 
 @lru_cache(maxsize=4096)
 def _place(host: str) -> AclHost:
-    """The addresses that the host of an ACL stands for. ACLs with the same host share the
-    result."""
+    """The addresses that the host of an ACL stands for. The result is cached: ACLs with the same
+    host share it."""
     if "/" not in host:
         return parse_address(host)
     try:
@@ -101,13 +103,13 @@ def _place(host: str) -> AclHost:
 
 
 def stands_for_addresses(host: str) -> bool:
-    """Whether the host of an ACL is an IP address or a range of them. Another one, such as the name
-    of a host, never applies."""
+    """Whether the host of an ACL is an IP address or a range of addresses. An ACL with any other
+    host, such as a host's name, never applies."""
     return _place(host) is not None
 
 
 def _parse_range(text: str) -> Network:
-    """Raises ValueError."""
+    """The network in `text`. Raises ValueError if `text` is no range of addresses."""
     _, _, bits = text.partition("/")
     if not (bits.isascii() and bits.isdecimal()):
         raise ValueError("the number of bits is missing")
@@ -118,7 +120,8 @@ def _parse_range(text: str) -> Network:
 
 
 def check_binding(acl: AclBinding) -> None:
-    """Whether this ACL may be made (docs/spec/security.md#3.1). Raises ApiError INVALID_REQUEST."""
+    """Checks that this ACL may be made (docs/spec/security.md#3.1). Raises ApiError INVALID_REQUEST
+    if not."""
     wrong = _mistake(acl)
     if wrong is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, wrong)
@@ -152,8 +155,8 @@ def _mistake(acl: AclBinding) -> str | None:
 
 
 def matches(wanted: AclFilter, acl: AclBinding) -> bool:
-    """Whether `wanted` means this ACL. An operation is compared as it stands: nothing is
-    implied."""
+    """Whether the filter `wanted` selects this ACL. Operations are compared as they stand: none
+    implies another."""
     return (
         wanted.resource_type in (Resource.ANY, acl.resource_type)
         and wanted.operation in (Operation.ANY, acl.operation)
@@ -178,19 +181,19 @@ def _matches_name(wanted: AclFilter, acl: AclBinding) -> bool:
 
 
 class Decision(Struct, frozen=True):
-    """`acl`: the ACL that decided; None if none did."""
+    """`acl`: the ACL that led to the decision; None if no ACL applied."""
 
     allowed: bool
     acl: AclBinding | None = None
 
 
 _Acls = dict[AclBinding, AclHost]
-"""ACLs with the places of their hosts, so that no question has to parse them. They keep their
-order, so that the same ACLs always give the same answer."""
+"""ACLs, each with the addresses of its host, so that a question does not have to parse the host.
+The order is kept, so that the same ACLs always give the same answer."""
 
 
 class _Patterns:
-    """ACLs of one type of resource, by the names that they are for."""
+    """The ACLs of one type of resource, by the name that they are for."""
 
     __slots__ = ("lengths", "literal", "prefixed")
 
@@ -198,7 +201,7 @@ class _Patterns:
         self.literal: dict[str, _Acls] = {}
         self.prefixed: dict[str, _Acls] = {}
         self.lengths: Counter[int] = Counter()
-        """How many different prefixes there are of each length."""
+        """How many different prefixes of each length there are."""
 
     def _table(self, acl: AclBinding) -> dict[str, _Acls]:
         return self.prefixed if acl.pattern == PatternType.PREFIXED else self.literal
@@ -226,7 +229,7 @@ class _Patterns:
         return not self.literal and not self.prefixed
 
     def covering(self, name: str) -> Iterator[_Acls]:
-        """The ACLs whose pattern fits the name."""
+        """The ACLs whose pattern matches the name."""
         literal, prefixed = self.literal, self.prefixed
         if name in literal:
             yield literal[name]
@@ -238,12 +241,13 @@ class _Patterns:
 
 
 _ALL_PRINCIPALS = ""
-"""Stands for the ACLs of all principals together; no ACL has it as principal."""
+"""The key under which the ACLs of all principals are kept together; no ACL has it as its
+principal."""
 
 
 class AclIndex:
-    """A set of ACLs. A question costs a few look-ups: one for each length that prefixes of this
-    principal have, and one for each ACL that is for this principal and resource."""
+    """A set of ACLs. A question costs one look-up for each length that prefixes of this principal
+    have, and a look at each ACL that is for this principal and resource."""
 
     def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
         self._acls: _Acls = {}
@@ -261,7 +265,7 @@ class AclIndex:
         return acl in self._acls
 
     def add(self, acl: AclBinding) -> None:
-        """Add an ACL. If it is there already nothing changes."""
+        """Add an ACL, unless it is there already."""
         if acl in self._acls:
             return
         place = self._acls[acl] = _place(acl.host)
@@ -270,7 +274,7 @@ class AclIndex:
             self._patterns.setdefault(key, _Patterns()).add(acl, place)
 
     def remove(self, acl: AclBinding) -> None:
-        """Remove an ACL. If it is not there nothing changes."""
+        """Remove an ACL if it is there."""
         if acl not in self._acls:
             return
         del self._acls[acl]
@@ -291,7 +295,7 @@ class AclIndex:
         *,
         if_none_found: bool = False,
     ) -> Decision:
-        """docs/spec/security.md#3, from step 2 on. `if_none_found`:
+        """Decides as docs/spec/security.md#3 says, from step 2 on. `if_none_found`: the value of
         `allow.everyone.if.no.acl.found`."""
         allowed_by, denied_by = _ALLOWED_BY[operation], _DENIED_BY[operation]
         allow: AclBinding | None = None
@@ -320,8 +324,9 @@ class AclIndex:
         operation: Operation,
         resource: Resource,
     ) -> bool:
-        """Whether the ACLs leave any resource of this type for the operation; a default that needs
-        no ACL does not count. Only the operation itself and ALL do, as in Kafka."""
+        """Whether the ACLs allow the operation on at least one resource of this type.
+        `allow.everyone.if.no.acl.found` does not count. Only ACLs for the operation itself or for
+        ALL count, as in Kafka."""
         wanted = _DENIED_BY[operation]
         allowed: list[AclBinding] = []
         denied_names: set[str] = set()
@@ -348,7 +353,7 @@ class AclIndex:
         )
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Patterns]:
-        """The patterns of the ACLs for this principal, then of those for everybody."""
+        """The patterns of the ACLs for this principal, then of those for all principals."""
         for who in (principal, EVERYBODY):
             patterns = self._patterns.get((resource, who))
             if patterns is not None:
@@ -374,7 +379,7 @@ def _is_everything(acl: AclBinding) -> bool:
 
 
 def _is_from(acl: AclBinding, place: AclHost, address: Address) -> bool:
-    """Whether the ACL is for clients at this address. `place`: that of its host."""
+    """Whether the ACL applies to clients at `address`. `place`: what the ACL's host stands for."""
     if acl.host == ANYTHING:
         return True
     if place is None or address is None:

@@ -36,8 +36,9 @@ from groupd.protocol.messages.groups import (
 def list_groups(
     state: ShardState, context: RequestContext, request: ListSomeGroups, now: Instant
 ) -> Outcome:
-    """Groups by id. Without DESCRIBE on the cluster only those with DESCRIBE on the group. Both
-    filters ignore case; unknown values match nothing, an empty filter matches all."""
+    """Lists groups, ascending by id. A client without DESCRIBE on the cluster gets only the groups
+    that it has DESCRIBE on. Both filters ignore case; unknown values match nothing, an empty filter
+    matches all."""
     see_all = context.sees(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     found = []
     for group_id in sorted(request.group_ids):
@@ -57,7 +58,8 @@ def list_groups(
 
 
 class _Deletion(Struct, frozen=True):
-    """What the answer to a call is about: `group` goes if it is still there."""
+    """The data of the call that comes before a deletion: `group` is deleted if it is still
+    there."""
 
     group: Group
 
@@ -68,10 +70,10 @@ def delete_group(
     context: RequestContext,
     request: DeleteGroup,
 ) -> Outcome:
-    """Reply DeletedGroup: tombstones of the group's offsets, then its own. Or first a call, if
-    somebody outside has to do something before (`GroupType.before_delete`). Raises ApiError: 69
-    unknown, 68 not empty. The right to delete was checked before the shard was asked
-    (`frontend.groups`)."""
+    """Reply DeletedGroup: tombstones of the group's offsets, then the group's own. If another part
+    of the system has to act first (`GroupType.before_delete`), the outcome is a call instead, and
+    `delete_answered` goes on. Raises ApiError: 69 for an unknown group, 68 for one that is not
+    empty. The right to delete was checked before the shard was asked (`frontend.groups`)."""
     state.being_deleted.discard(request.group_id)
     group = _deletable(state, request.group_id)
     first = type_of(group).before_delete(state, group)
@@ -89,8 +91,8 @@ def is_about_deletion(call: OutsideCall) -> bool:
 def delete_answered(
     state: ShardState, offsets: OffsetMetadataManager, call: OutsideCall, answer: Any
 ) -> Outcome:
-    """The answer to the call of a deletion has come. The group may have got members meanwhile, or
-    somebody else may have deleted it."""
+    """The answer to the call of `delete_group` has come: delete the group. By then it may have
+    members, or another request may have deleted it."""
     group_id = call.group_id
     try:
         if isinstance(answer, ApiError):
@@ -124,7 +126,7 @@ def _delete(offsets: OffsetMetadataManager, group: Group, token: RequestToken) -
 
 
 def _deletable(state: ShardState, group_id: str) -> Group:
-    """Raises ApiError."""
+    """The group with this id. Raises ApiError if there is none or it may not be deleted now."""
     group = state.groups.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -133,8 +135,9 @@ def _deletable(state: ShardState, group_id: str) -> Group:
 
 
 def check_not_being_deleted(state: ShardState, request: Any) -> None:
-    """Nobody uses a group between two pieces of its deletion: a member that joined would keep it
-    alive without some of its offsets. Raises ApiError; clients try again."""
+    """Refuses a request for a group that is being deleted in pieces: a member that joined between
+    two pieces would keep the group alive without some of its offsets. Raises ApiError; clients try
+    again."""
     group_id = getattr(request, "group_id", None)
     if group_id in state.being_deleted and type(request) not in (DeleteGroup, DeleteSomeOffsets):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The group is being deleted.")
@@ -146,8 +149,9 @@ def delete_some_offsets(
     context: RequestContext,
     request: DeleteSomeOffsets,
 ) -> Outcome:
-    """A piece of DeleteGroups for a group with many offsets. Nobody may use the group until the
-    `DeleteGroup` that follows. Raises ApiError as that does."""
+    """Delete some offsets of a group that has too many for one DeleteGroup. Every other request for
+    the group is refused until the `DeleteGroup` that follows. Raises ApiError as `delete_group`
+    does."""
     group = _deletable(state, request.group_id)
     state.being_deleted.add(request.group_id)
     doomed = offsets.some_tombstones(request.group_id, request.at_most)

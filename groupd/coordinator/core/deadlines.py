@@ -1,8 +1,8 @@
-"""Deadlines of a shard: a lazy heap.
+"""Deadlines of a shard, kept in a lazy heap.
 
-The heap holds a lower bound for each key; moving a deadline later (every heartbeat does) is one
-assignment. `next_deadline` may therefore be early: a key that comes up while its true deadline
-lies ahead goes back with it. Equal deadlines fire in the order of their keys.
+The heap holds a lower bound for each key, so moving a deadline later (every heartbeat does) is one
+assignment. A key that comes to the top before its deadline is put back with its true deadline.
+Equal deadlines fire in the order of their keys.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from groupd.coordinator.core.slices import LISTED_MAX, smallest
 DeadlineKey = tuple[str, str, *tuple[Any, ...]]
 """(kind, group id, and whose deadline it is in the group). The rest is a member id, or "" for the
 group as a whole, or other values that can be ordered, such as a topic id and a partition. All keys
-of one kind have the same shape, because deadlines are sorted by their keys."""
+of one kind have the same shape, because keys are compared with each other."""
 
 OFF = -(1 << 62)
 """The time of a deadline that is not set."""
 
 
 class Deadline:
-    """The deadline of one key. A caller that keeps it may assign a later `at_ms`, unless that is
-    OFF: then it is cancelled or has fired, and may have been forgotten."""
+    """The deadline of one key. A caller that keeps the object may assign a later `at_ms`, unless
+    `at_ms` is OFF: then the deadline was cancelled or has fired, and this object may not belong to
+    `Deadlines` any more."""
 
     __slots__ = ("at_ms", "queued_ms")
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
         self.queued_ms = at_ms
-        """Time of the key's entry in the heap that counts; never after `at_ms`."""
+        """The time of the key's valid entry in the heap; never after `at_ms`."""
 
 
 class Deadlines:
-    """Keyed deadlines in monotonic milliseconds; setting a key again replaces it."""
+    """Deadlines by key, in monotonic milliseconds; setting a key again replaces its deadline."""
 
     __slots__ = ("_cancelled", "_heap", "_known")
 
@@ -64,13 +65,14 @@ class Deadlines:
             heappush(self._heap, (at_ms, key))
 
     def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        """`key` was popped, but could not be handled: set it for `at_ms`, unless it is set again
-        already."""
+        """`key` was popped, but could not be handled: set its deadline to `at_ms`, unless it is set
+        again already."""
         if key not in self:
             self.set(key, at_ms)
 
     def cancel(self, key: DeadlineKey) -> bool:
-        """True if it was set. Its heap entry goes when it comes up."""
+        """Cancel a deadline; returns whether it was set. Its heap entry stays until it comes to the
+        top."""
         deadline = self._known.get(key)
         if deadline is None or deadline.at_ms == OFF:
             return False
@@ -79,7 +81,8 @@ class Deadlines:
         return True
 
     def get(self, key: DeadlineKey) -> Deadline | None:
-        """The deadline itself, to be moved without a look-up; None if it is not set."""
+        """The deadline itself, which a caller keeps to move it without a look-up; None if it is not
+        set."""
         deadline = self._known.get(key)
         return None if deadline is None or deadline.at_ms == OFF else deadline
 
@@ -98,8 +101,8 @@ class Deadlines:
 
     def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int] | None]:
         """The deadlines of one group, sorted by key: the first `LISTED_MAX`, and one more if there
-        are more. Each is looked up when it is yielded. None is no item but a point where other work
-        may run."""
+        are more. Each time is looked up when it is yielded. None is not an item but a point where
+        other work may run."""
         keys = yield from smallest(
             list(self._known), LISTED_MAX + 1, lambda key: key[1] == group_id
         )
@@ -109,12 +112,12 @@ class Deadlines:
                 yield key, at_ms
 
     def next_deadline(self) -> int | None:
-        """A time not after the earliest deadline; None when there is none."""
+        """The time of the earliest deadline; None if there is none."""
         while self._heap:
             queued_ms, key = self._heap[0]
             deadline = self._known.get(key)
             if deadline is None or deadline.queued_ms != queued_ms:
-                heappop(self._heap)  # set to an earlier time since
+                heappop(self._heap)  # the deadline was set to an earlier time
             elif deadline.at_ms == OFF:
                 self._forget(key)
             elif deadline.at_ms <= queued_ms:
@@ -142,7 +145,7 @@ class Deadlines:
         heappush(self._heap, (deadline.at_ms, key))
 
     def _forget(self, key: DeadlineKey) -> None:
-        """Forget `key`, which is off and comes first in the heap."""
+        """Remove `key`, which is OFF and at the top of the heap."""
         heappop(self._heap)
         del self._known[key]
         self._cancelled -= 1

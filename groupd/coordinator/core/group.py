@@ -11,7 +11,8 @@ from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import Record
 
 ExpirationBase = Callable[[int], "int | None"]
-"""Commit time (ms) -> the time from which retention counts; None = never expires."""
+"""Commit time (ms) -> the time (ms) from which retention counts; None = the offset never
+expires."""
 
 
 def commit_time(commit_timestamp_ms: int) -> int | None:
@@ -20,8 +21,6 @@ def commit_time(commit_timestamp_ms: int) -> int | None:
 
 
 class Group(Protocol):
-    """A group of any type."""
-
     @property
     def group_id(self) -> str: ...
 
@@ -37,13 +36,14 @@ class Group(Protocol):
 
     @property
     def offset_owner(self) -> OffsetOwner | None:
-        """The group as owner of committed offsets; None for types whose groups have none, such as
-        share groups (KIP-932)."""
+        """The group as owner of committed offsets; None if its type has none, such as share groups
+        (KIP-932)."""
         ...
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """The members by id; each has at least `member_id`, `client_id` and `client_host`."""
+        """The members by id; each has at least the fields `member_id`, `client_id` and
+        `client_host`."""
         ...
 
     @property
@@ -55,12 +55,10 @@ class Group(Protocol):
         """The state as Kafka spells it: Empty, Stable, PreparingRebalance, Assigning, ..."""
         ...
 
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        ...
+    def is_empty(self) -> bool: ...
 
     def awaits_members(self) -> bool:
-        """Whether a member was given an id (KIP-394) and has not joined with it yet."""
+        """Whether a client was given a member id (KIP-394) and has not joined with it yet."""
         ...
 
     def check_delete(self) -> None:
@@ -69,18 +67,18 @@ class Group(Protocol):
         ...
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        """A group of another type takes the id: no timer of this one may run any more."""
+        """Cancel the timers of this group, because a group of another type takes its id."""
         ...
 
     def tombstones(self) -> list[Record]:
         """The group's own tombstones in the order of docs/spec/offsets-and-log.md#5.2, without
-        offsets'."""
+        those of its offsets."""
         ...
 
 
 class OffsetOwner(Group, Protocol):
-    """A group for which offsets are committed. The checks raise `ApiError` with the error code of
-    docs/spec/offsets-and-log.md#3."""
+    """A group for which offsets are committed. The checks raise `ApiError` with the error code that
+    docs/spec/offsets-and-log.md#3 says."""
 
     def check_offset_commit(
         self,
@@ -93,33 +91,36 @@ class OffsetOwner(Group, Protocol):
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """docs/spec/offsets-and-log.md#3.1 from "Then, first match" on. `skip_partition(topic,
-        partition)`: partitions already refused on their own, which rule 7 leaves out."""
+        """Checks an offset commit: docs/spec/offsets-and-log.md#3.1 from "Then, first match" on.
+        `skip_partition(topic, partition)`: whether the partition is refused already, so that rule 7
+        leaves it out."""
         ...
 
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
-        """A plain (not transactional) commit of this group has passed all checks. Soft state
-        only: a classic group in Stable or PreparingRebalance restarts the member's session
+        """A plain (not transactional) commit for this group has passed all checks. Changes only
+        soft state: a classic group in Stable or PreparingRebalance restarts the member's session
         timer (docs/spec/offsets-and-log.md#3.1, classic rule 6); other types do nothing."""
         ...
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """docs/spec/offsets-and-log.md#3.2."""
+        """Checks an offset fetch (docs/spec/offsets-and-log.md#3.2)."""
         ...
 
     def check_offset_delete(self) -> None:
-        """docs/spec/offsets-and-log.md#3.3, the group's part (NON_EMPTY_GROUP, or
-        GROUP_ID_NOT_FOUND for a dead classic group)."""
+        """The group's part of the check of an offset delete (docs/spec/offsets-and-log.md#3.3).
+        Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for a dead classic group."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """docs/spec/offsets-and-log.md#3.3 "Subscribed"."""
+        """Whether the group is subscribed to the topic (docs/spec/offsets-and-log.md#3.3
+        "Subscribed")."""
         ...
 
     def offset_expiration_base(self) -> ExpirationBase:
-        """docs/spec/offsets-and-log.md#4, the table of base times."""
+        """From when the retention time of this group's offsets counts
+        (docs/spec/offsets-and-log.md#4, the table of base times)."""
         ...
 
 
@@ -127,7 +128,7 @@ SESSION_EXPIRED = "no heartbeat within the session timeout"
 
 
 def identity(client_id: str, client_host: str, instance_id: str | None) -> dict[str, str]:
-    """Details of the events of a member; `instance_id` only of a static one."""
+    """Details of a member for its events. Only a static member has `instance_id`."""
     who = {"client_id": client_id, "client_host": client_host}
     return who if instance_id is None else {**who, "instance_id": instance_id}
 
@@ -135,8 +136,8 @@ def identity(client_id: str, client_host: str, instance_id: str | None) -> dict[
 def left_by_request(
     context: RequestContext, client_id: str, client_host: str, reason: str | None
 ) -> str:
-    """The cause of a leave by LeaveGroup. Another client than the member's own is named: an
-    administrator may remove members. `reason`: the client's own words (KIP-800)."""
+    """The cause of a leave by LeaveGroup. If another client than the member's own sent the request,
+    such as an administrator's, the cause names it. `reason`: the client's own words (KIP-800)."""
     own = (context.client_id, context.client_host) == (client_id, client_host)
     asked = f"removed by client {context.client_id} at {context.client_host}"
     cause = "the member asked to leave" if own else asked

@@ -1,9 +1,11 @@
-"""Dynamic settings of one group (resource GROUP): what may be set, checked and what counts.
+"""Dynamic settings of one group (resource GROUP): which may be set, how they are checked and what
+their effective values are.
 
-Each group type brings its own (`GroupType.configs`); all of them may be set on any group. Pure
-functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
-clamped when read, so that changing the broker never makes a stored override an error. They take
-effect at the group's next heartbeat, and the group need not exist (docs/spec/consumer-group.md#7).
+Each group type brings its own settings (`GroupType.configs`); all of them may be set on any group,
+which need not exist. Pure functions. Overrides are kept as given, by Kafka name. A value outside
+the broker's bounds is only clamped when it is read, so that a change of the broker's settings never
+makes a stored override an error. Overrides take effect at the group's next heartbeat
+(docs/spec/consumer-group.md#7).
 """
 
 from __future__ import annotations
@@ -22,26 +24,28 @@ Overrides = Mapping[str, str] | None
 
 
 class GroupConfig(ConfigKey, frozen=True):
-    """A setting of groups, a number. `low_key`, `high_key`: keys of the broker whose values bound
-    it, inclusively. `above`: a setting of the group that must be less."""
+    """A setting of groups; its value is a number. `low_key`, `high_key`: keys of the broker's
+    settings whose values are its inclusive bounds. `above`: a setting of the group that must be
+    less than this one."""
 
     low_key: str | None = None
     high_key: str | None = None
     above: str | None = None
 
     def number(self, config: CoordinatorConfig, overrides: Overrides) -> int:
-        """The effective value, within its bounds."""
+        """The effective value: the value that is set, clamped to the broker's bounds."""
         value = self.unbounded(config, overrides)
         if self.low_key is not None:
             value = max(value, _of_broker(config, self.low_key))
         return value if self.high_key is None else min(value, _of_broker(config, self.high_key))
 
     def unbounded(self, config: CoordinatorConfig, overrides: Overrides) -> int:
-        """The value as it was set."""
+        """The value that is set for the group, or the default; not clamped."""
         return int(self._set(config, overrides))
 
     def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
-        """Raises INVALID_CONFIG with the text of Kafka's GroupConfig."""
+        """Raises INVALID_CONFIG, with the text of Kafka's GroupConfig, if `value` is out of the
+        broker's bounds."""
         low = None if self.low_key is None else _of_broker(config, self.low_key)
         high = None if self.high_key is None else _of_broker(config, self.high_key)
         if (low is None or int(value) >= low) and (high is None or int(value) <= high):
@@ -63,7 +67,7 @@ def _of_broker(config: CoordinatorConfig, key: str) -> Any:
 
 
 class GroupConfigs(ConfigTable):
-    """The settings of groups, of all types together."""
+    """The settings of groups, those of all types together."""
 
     keys: Mapping[str, GroupConfig]
 
@@ -80,12 +84,13 @@ class GroupConfigs(ConfigTable):
         current_overrides: Mapping[str, str],
         changes: Iterable[AlterConfig],
     ) -> dict[str, str]:
-        """The overrides after changes that `config_keys.check_changes` has passed; all or nothing.
+        """The overrides after changes that `config_keys.check_changes` has passed: all changes or
+        none.
 
-        Raises ApiError INVALID_CONFIG for an unknown name, a value that is malformed or out of the
-        broker's bounds, an operation meant for lists, or a session timeout not above the heartbeat
-        interval (the broker's value standing in for a missing one). To delete an unknown name is no
-        mistake, as in Kafka.
+        Raises ApiError INVALID_CONFIG for an unknown name, for a value that is malformed or out of
+        the broker's bounds, for an operation meant for lists, or for a session timeout that is not
+        above the heartbeat interval (a missing one has the broker's value). Deleting an unknown
+        name is allowed, as in Kafka.
         """
         overrides = self.changed(
             current_overrides,
@@ -113,6 +118,7 @@ class GroupConfigs(ConfigTable):
 
 
 def check_altered(group_id: str) -> None:
-    """Raises ApiError INVALID_REQUEST for the empty name: there are no defaults for all groups."""
+    """Raises ApiError INVALID_REQUEST for the empty group id: there are no defaults for all
+    groups."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

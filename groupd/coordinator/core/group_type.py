@@ -1,9 +1,9 @@
-"""A group type as one object: everything the rest of the coordinator knows about it.
+"""A group type as one object, with everything that the rest of the coordinator knows about it.
 
 Each type makes its `GroupType` in its own folder, and `group_types` lists them. The shard, the
-inspection, the metrics, the history and the log tools go over that list; none of them asks for the
-class of a group. What a handler decides about one group is a method of the group (`group.Group`);
-what belongs to the type as a whole is a field here.
+inspection, the metrics, the history and the log tools go through that list; none of them asks for
+the class of a group. What a handler decides about one group is a method of the group
+(`group.Group`); what belongs to the type as a whole is a field here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record
 
 Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
-"""Answers one request. Raises ApiError, before anything has changed."""
+"""Answers one request. Raises ApiError; then nothing has changed."""
 
 ForeignHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcome]
-"""A `Handler` that is also given the group, before the context."""
+"""A `Handler` that also gets the group, before the context."""
 
 Replay = Callable[[ShardState, Any, Any], None]
 """Applies one record: (state, key, value or None for a tombstone). The only writer of hard state.
@@ -47,8 +47,8 @@ Raises ReplayError."""
 
 
 class Position(Protocol):
-    """Where a group is in a partition. `offset`: that of the first record that it has not done
-    with; `commit_timestamp_ms`: wall-clock time at which somebody has said so last."""
+    """Where a group is in a partition. `offset`: the first record that it has not finished;
+    `commit_timestamp_ms`: wall-clock time at which this was last reported."""
 
     @property
     def offset(self) -> int: ...
@@ -58,20 +58,20 @@ class Position(Protocol):
 
 
 Positions = Mapping[str, Mapping[int, Position]]
-"""Positions by topic name and partition. Others may change them while somebody reads them in
+"""Positions by topic name and partition. They may change while a reader goes through them in
 steps."""
 
 
 GroupPartition = tuple[str | TopicId, int]
-"""A partition, by topic name in types that know names, by topic id in those that know ids."""
+"""A partition: by topic name in types that know names, by topic id in types that know ids."""
 
 
 Holding = tuple[str | TopicId, Collection[int]]
-"""A topic, and partitions of it."""
+"""A topic, and some of its partitions."""
 
 
 class LoggedEventKind(Enum):
-    """What a record of the log says happened to a group."""
+    """What a record of the log says has happened to a group."""
 
     MEMBER_JOINED = "member-joined"
     MEMBER_LEFT = "member-left"
@@ -84,7 +84,7 @@ class LoggedEventKind(Enum):
 
 
 LoggedEvent = tuple[LoggedEventKind, str, int, Mapping[str, Any]]
-"""(kind, member id or "", epoch or -1, details)."""
+"""(kind, member id or "", epoch or -1, details) of something that a record of the log says."""
 
 
 class MemberIdentity(Struct, frozen=True):
@@ -130,8 +130,8 @@ def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[
 
 
 class Proposal(Struct, frozen=True):
-    """What each member has now, and what an assignor would give it: by member id. `compared`: what
-    the two are, in one or two sentences."""
+    """By member id: what each member has now, and what an assignor would give it. `compared`: one
+    or two sentences that say what the two are."""
 
     current: Mapping[str, Assignment]
     proposed: Mapping[str, Assignment]
@@ -139,16 +139,17 @@ class Proposal(Struct, frozen=True):
 
 
 class AssignorTrial(Struct, frozen=True):
-    """`used`: the name of the assignor that a group uses; None if its members assign by themselves.
-    `propose(state, group, name)`: what the assignor of that name would do with the group's members
-    and topics now; it changes nothing. Both raise TrialRefused, `propose` AssignorFailed, too."""
+    """Tries another assignor on a group; nothing is changed. `used`: the name of the assignor that
+    a group uses, None if its members assign by themselves. `propose(state, group, name)`: what the
+    assignor of that name would do with the group's members and topics as they are now. Both raise
+    TrialRefused; `propose` also raises AssignorFailed."""
 
     used: Callable[[ShardState, Any], str | None]
     propose: Callable[[ShardState, Any, str], Steps[Proposal]]
 
 
 def committed_offsets(state: ShardState, store: OffsetStore, group: Group) -> Positions:
-    """The positions of groups that commit offsets."""
+    """The positions of a group of a type that commits offsets."""
     return store.topics(group.group_id)
 
 
@@ -157,29 +158,28 @@ def _no_problems(group: Any) -> Iterator[str]:
 
 
 class GroupType(Struct, frozen=True, kw_only=True):
-    """One group type. A function that is given a group gets one of this type, and `state` is that
-    of the group's shard. A field with a default may be left out. Keys of `requests`, `replay`,
-    `deadlines`, `tasks`, `answers` and `completions`, and the names of `configs`, are the type's
-    alone.
+    """One group type. Functions that take a group get a group of this type, and `state` is that of
+    the group's shard. A field with a default may be left out. No two types may have the same key in
+    `requests`, `replay`, `deadlines`, `tasks`, `answers` or `completions`, or the same name in
+    `configs`.
 
     What it is:
         name        The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events
-                    and metrics carry it, too.
-        group_key   The class of the record key whose tombstone is the end of a group.
+                    and metrics have it, too.
+        group_key   The class of the record key whose tombstone ends a group.
         simple_group
-                    Makes a group of this id when offsets are committed for an id that nobody knows
+                    Makes a group with this id when offsets are committed for an unknown id
                     (docs/spec/offsets-and-log.md#5.2); exactly one type has it.
         states      All values of `Group.state_name()`, for gauges (docs/spec/offsets-and-log.md#9).
         meters      Counters and rates of the type, under Kafka's names.
         configs     The dynamic configs of its groups (resource GROUP; KIP-848,
-                    docs/spec/consumer-group.md#10). They may be set on any group id, and what is
-                    set stands in `ShardState.group_configs`.
+                    docs/spec/consumer-group.md#10). They may be set on any group id; the overrides
+                    are in `ShardState.group_configs`.
         soft_state  Makes the object that the type keeps in each shard beside its groups,
-                    `ShardState.soft[name]`. Nothing of it is in the log: it is made anew with each
-                    load.
+                    `ShardState.soft[name]`. It is not in the log: each load makes a new one.
 
     What it does:
-        requests    Request class -> its handler. It raises ApiError before anything has changed.
+        requests    Request class -> its handler. If it raises ApiError, nothing has changed.
         foreign     Request class of another type -> the handler that answers instead, if the group
                     is of this type and has members (online migration,
                     docs/spec/consumer-group.md#8).
@@ -187,53 +187,55 @@ class GroupType(Struct, frozen=True, kw_only=True):
                     load (docs/spec/offsets-and-log.md#5.2). It raises ReplayError.
         deadlines   First part of a `DeadlineKey` -> what happens when that deadline has passed
                     (docs/spec/consumer-group.md#7). The group may be gone by then.
-        session     (state, group, member id) -> the deadline that every sign of life of the member
-                    puts off, and for how many ms; None for a member that has none.
+        session     (state, group, member id) -> the key of the member's session deadline and its
+                    timeout in ms; None if the member has no session. The session is restarted by
+                    everything that shows that the member is alive.
         tasks       `Task.kind` -> what happens with the result, an Exception if the task failed.
         answers     `OutsideCall.whom` -> what happens with the answer, an Exception if the call
                     failed.
         completions `Completion.owner` -> what happens once the records of the outcome are durable
                     (None) or have failed (AppendError).
         before_delete
-                    (state, group) -> what somebody outside has to do before an empty group may be
-                    deleted, as records and a call, whose answer is an ErrorCode, or an Exception
-                    (KIP-932, docs/spec/share-group.md#SG-54). The group goes if the answer is NONE
-                    and it is still empty then. None: nobody has to do anything. The retention sweep
-                    leaves a group alone for which somebody has to, as Kafka's `shouldExpire` says.
-        on_loaded   The log is replayed, and `state.image` may be newer than the records: it sets
-                    the deadlines, and asks again (`calls`) what the records say is open.
+                    (state, group) -> what another coordinator has to do before an empty group may
+                    be deleted, as records and a call, whose answer is an ErrorCode or an Exception
+                    (KIP-932, docs/spec/share-group.md#SG-54). The group is deleted if the answer is
+                    NONE and the group is still empty then. None: there is nothing to do before. The
+                    retention sweep never deletes a group that needs such a call, as Kafka's
+                    `shouldExpire` says.
+        on_loaded   The log is replayed, and `state.image` may be newer than the records. Sets the
+                    deadlines, and repeats the `calls` that are still open according to the records.
         on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
-                    A shard that is loading then is not told.
+                    It is not called for a shard that is loading at that time.
 
-                    The outcomes of `on_loaded`, and of `on_metadata`, of all types are merged into
-                    one, in the order of `GROUP_TYPES`. They may have records, urgent replies,
-                    events, tasks and calls, and nothing else. All records together are one batch:
-                    if they do not fit into it nothing of the outcome happens, of no type. So the
-                    outcome must be small, whatever there is of groups: what may be long goes to a
-                    deadline that is due at once, which takes a part and sets itself again.
-        unload      The shard is given up: its outcome has nothing but urgent replies, to all
-                    requests that are parked.
+                    The outcomes of `on_loaded` of all types are merged into one, in the order of
+                    `GROUP_TYPES`, and so are those of `on_metadata`. They may only have records,
+                    urgent replies, events, tasks and calls. All records together are one batch: if
+                    they do not fit into it, nothing of the outcome happens, for any type. So the
+                    outcome must be small, however many groups there are. Work that may be long is
+                    done by a deadline that is due at once, does a part, and sets itself again.
+        unload      The shard is given up. The outcome only has urgent replies, to all parked
+                    requests.
 
     What is shown of it:
         inspect     (state, group, now, after) -> JSON-friendly fields: at least "members" (by id,
-                    those behind the id `after`) and "blocked" (`waiting.Wait`s). What may be long
-                    is an iterator in which None is a stop and no item; it may end at
+                    those after the id `after`) and "blocked" (`waiting.Wait`s). What may be long is
+                    an iterator in which None is not an item but a stop; it may end after
                     `slices.LISTED_MAX` + 1 items.
-        awaited     Further entries of "deadlines", for which no timer runs.
+        awaited     Further entries of "deadlines", for which there is no timer.
         identify    (group, member id) -> who the member is.
         places      (group, member id) -> what the member owns or may still commit for, as topics
                     with partitions; a topic may come twice.
         positions   (state, committed offsets of the shard, group) -> where the group is in each
-                    partition; lag counts from there. If somebody outside knows that (KIP-932: the
-                    share coordinator), it is a call, whose answer is Positions; the rounds of
-                    `groupd.coordinator.lag` ask. Without it: its committed offsets.
-        what_if     What another assignor would do; None where no assignor of the coordinator fits.
+                    partition; lag counts from there. If another coordinator knows that (KIP-932:
+                    the share coordinator), it is a call, whose answer is Positions; the rounds of
+                    `groupd.coordinator.lag` make the call. Default: the committed offsets.
+        what_if     What another assignor would do; None if no assignor of the coordinator fits.
 
     What a log says of it:
-        logged      Class of a record's key -> the events that the record stands for, given the
-                    group before it (None if there was none), the key and the value.
+        logged      Class of a record's key -> a function of the group before the record (None if
+                    there was none), the key and the value, which returns the events of the record.
         epochs      Class of a record's key -> (name, attribute of the value) of a number that never
-                    falls while the group lives.
+                    decreases while the group exists.
         record_problems
                     Class of a record's key -> what `groupd log verify` reports of key and value.
         group_problems

@@ -1,4 +1,5 @@
-"""All group types. A new one is a folder beside `consumer_group` and a line in this list."""
+"""The list of all group types. To add a type, add a folder beside `consumer_group` and a line
+here."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ GROUP_TYPES: list[GroupType] = [
 
 
 def type_of(group: Group) -> GroupType:
-    """Raises LookupError for a group whose type is not listed."""
+    """The type of a group. Raises LookupError if it is not listed."""
     for group_type in GROUP_TYPES:
         if group_type.name == group.type_name:
             return group_type

@@ -1,5 +1,5 @@
-"""Who owns each partition of a group, what is committed there, and since when: a page of it, made
-in steps."""
+"""The page of a group's partitions: who owns each one, what is committed there, and since when. The
+page is made in steps."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Owners = dict[str, dict[int, Any]]
 """Members by topic name and partition."""
 
 PositionsOf = Callable[[ShardState, OffsetStore, Group], Positions]
-"""Where a group is, as far as it is known (`groupd.coordinator.lag.positions`)."""
+"""Returns where a group is, as far as that is known (`groupd.coordinator.lag.positions`)."""
 
 
 def owned_places(
     group: Group, image: MetadataImage
 ) -> Iterator[tuple[Any, str, Collection[int]] | None]:
-    """(member, topic name, partitions) of what the members own; a topic of a member may come twice.
-    None is no item but a point where other work may run."""
+    """(member, topic name, partitions) of what the members own; a topic may come several times for
+    a member. None is not an item but a point where other work may run."""
     places_of = type_of(group).places
     pace = Pace()
     for member_id in list(group.members):
         member = group.members.get(member_id)
         if member is None:
-            continue  # gone meanwhile
+            continue  # the member has left meanwhile
         if pace.due():
             yield None
         for topic, numbers in places_of(group, member_id):
@@ -54,10 +54,12 @@ def offsets_steps(
     after: TopicPartition | None = None,
     limit: int = LISTED_MAX,
 ) -> Steps[tuple[dict[str, Any], bool] | None]:
-    """The page, and whether more partitions follow; None when there is no such group.
+    """Returns the page, and whether more partitions follow; None if there is no such group.
 
-    `partitions`: those that a member owns or that the group has a position in, by topic and number,
-    `limit` of them at most, behind `after`; `members`: those that own some of them."""
+    `partitions`: at most `limit` partitions that a member owns or that the group has a position in,
+    sorted by topic and number, after the partition `after`; `members`: the members that own some of
+    them.
+    """
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -93,7 +95,7 @@ def offsets_steps(
 
 
 class _Owners:
-    """Finds the owners of the partitions behind `after`. It remembers those of the first `limit`
+    """Finds the owners of the partitions after `after`. It remembers those of the first `limit`
     partitions and not many more, however many the members own."""
 
     def __init__(
@@ -103,7 +105,8 @@ class _Owners:
         self._group = group
         self._first = after[0] if after is not None else ""
         self._last: str | None = None
-        """Topics behind this one do not matter: enough partitions come before."""
+        """Topics after this one do not matter, because the page is full before them. None if there
+        is no such topic yet."""
         self._limit = limit
         self._after = after
         self._found: Owners = {}
@@ -130,7 +133,7 @@ class _Owners:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop the topics that are not needed for the page."""
+        """Forget the topics that are not needed for the page."""
         needed = self._limit + 1
         kept: Owners = {}
         for topic in sorted(self._found):
@@ -155,7 +158,7 @@ def _behind(numbers: Mapping[int, Any], topic: str, after: TopicPartition | None
 def _places(
     committed: Mapping[str, Mapping[int, Any]], owners: Owners, after: TopicPartition | None
 ) -> Iterator[TopicPartition | None]:
-    """All partitions behind `after`, in order. None is no item but a point where other work may
+    """All partitions after `after`, in order. None is not an item but a point where other work may
     run."""
     topics = [*committed, *(topic for topic in owners if topic not in committed)]
     first = "" if after is None else after[0]

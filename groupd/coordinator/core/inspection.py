@@ -1,6 +1,6 @@
 """What an operator sees of a group, and why it waits: plain JSON-friendly data, read only.
 
-It shows the latest state, which may be ahead of what is durable by the writes that are under way.
+It shows the latest state, which may include writes that are not durable yet.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from groupd.coordinator.core.waiting import Wait, topic_name, wait
 
 
 def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
-    """Every group, by id."""
+    """A summary of every group, by group id."""
     return [group_summary(group) for _, group in sorted(state.groups.items())]
 
 
 def group_summary(group: Group) -> dict[str, Any]:
-    """Id, type and state."""
+    """The id, type and state of a group."""
     return {"group_id": group.group_id, "type": group.type_name, "state": group.state_name()}
 
 
 def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
-    """`inspect_group_lazily`, with lists."""
+    """What `inspect_group_lazily` returns, with lists in place of iterators."""
     shown = inspect_group_lazily(state, group_id, now)
     return None if shown is None else with_lists(shown)
 
 
 def with_lists(shown: dict[str, Any]) -> dict[str, Any]:
-    """What `shown` has, with lists and mappings in place of iterators, and without the stops."""
+    """`shown`, with lists and mappings in place of iterators, and without the stops."""
     return {name: _whole(value) for name, value in shown.items()}
 
 
@@ -51,10 +51,10 @@ def _whole(value: Any) -> Any:
 def inspect_group_lazily(
     state: ShardState, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
-    """The description of a group; None if there is no such group. It has the members whose ids
-    are greater than `after`, and the deadlines with the ms that are left and, where they belong to
-    no member, `of`: a topic and a partition for example. What may be long is `Pairs`, or an
-    iterator in which None is no item but a point where other work may run."""
+    """The description of a group; None if there is no such group. It has the members whose ids are
+    greater than `after`, and the deadlines with the ms that are left. A deadline that belongs to no
+    member has `of` instead, a topic and a partition for example. What may be long is `Pairs`, or an
+    iterator in which None is not an item but a point where other work may run."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -86,7 +86,8 @@ def _timers(state: ShardState, group_id: str, now: Instant) -> Iterator[dict[str
 
 def open_transactions(store: OffsetStore, group_id: str) -> Iterator[Wait | None]:
     """One entry for each producer whose open transaction holds offsets of the group. OffsetFetch
-    with `require_stable` waits for these. None is no item but a point where other work may run."""
+    with `require_stable` waits for these transactions. None is not an item but a point where other
+    work may run."""
     first: dict[int, tuple[str, int]] = {}
     count: Counter[int] = Counter()
     pace = Pace()

@@ -1,4 +1,5 @@
-"""Topic metadata as an input of the core: an immutable image and what changed since the last."""
+"""Topic metadata as an input of the core: an immutable image, and what has changed since the last
+one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from groupd.protocol.messages import TopicId
 
 
 class TopicImage(Struct, frozen=True):
-    """`racks`: per partition the sorted racks of its replicas; () when nothing is known."""
+    """`racks`: for each partition the sorted racks of its replicas; () if nothing is known."""
 
     topic_id: TopicId
     name: str
@@ -23,8 +24,8 @@ class TopicImage(Struct, frozen=True):
 
 
 class MetadataImage:
-    """Topics by name and id at one `version`; `created_version` is the newest version that
-    added a topic (it decides when regular expressions are resolved again)."""
+    """Topics by name and id at one `version`. `created_version` is the newest version that added a
+    topic; it decides when regular expressions are resolved again."""
 
     __slots__ = ("by_id", "by_name", "created_version", "version")
 
@@ -52,9 +53,9 @@ class TopicDeletion(Struct, frozen=True):
 
 
 class MetadataDelta(Struct, frozen=True):
-    """What differs between two images. `deleted`: (name, id) of topics gone (a re-created topic
-    is in `deleted` with its old id and in `created`). `changed`: names whose partitions or racks
-    changed."""
+    """What differs between two images. `deleted`: (name, id) of the topics that are gone (a
+    re-created topic is in `deleted` with its old id, and in `created`). `changed`: names of topics
+    whose partitions or racks have changed."""
 
     image: MetadataImage
     created: frozenset[str] = field(default_factory=frozenset)
@@ -62,13 +63,13 @@ class MetadataDelta(Struct, frozen=True):
     deleted: tuple[tuple[str, TopicId], ...] = ()
 
     def deleted_at(self, wall_ms: int) -> list[TopicDeletion]:
-        """The deleted topics, if this is the time of the change."""
+        """The deleted topics, with `wall_ms` as the time of their deletion."""
         return [TopicDeletion(name, topic_id, wall_ms) for name, topic_id in self.deleted]
 
 
 def topics_hash(image: MetadataImage, names: Collection[str]) -> int:
-    """Hash of the metadata of the topics that exist; 0 if none does. Signed 64 bit over, in name
-    order: id, name, partition count, racks of each partition."""
+    """Hash of the metadata of those topics that exist; 0 if none does. A signed 64-bit number over
+    the topics in the order of their names: id, name, partition count, racks of each partition."""
     topics = [image.by_name[name] for name in sorted(names) if name in image.by_name]
     if not topics:
         return 0
@@ -79,7 +80,7 @@ def topics_hash(image: MetadataImage, names: Collection[str]) -> int:
 
 
 def _encode(topic: TopicImage) -> bytes:
-    """Unambiguous: every variable part is preceded by its length or count."""
+    """A topic as unambiguous bytes: every variable part is preceded by its length or count."""
     parts = [topic.topic_id, _text(topic.name), pack(">ii", topic.partitions, len(topic.racks))]
     for racks in topic.racks:
         parts.append(pack(">i", len(racks)))

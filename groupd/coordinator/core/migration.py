@@ -1,7 +1,7 @@
 """What may happen when a member of one protocol meets a group of another type.
 
-Group types do not know each other. Where one of them finds a group that is not its own, or is about
-to become another type, it asks the shard's `Migration`; `core.interop` has the answers.
+Group types do not know each other. When one of them finds a group of another type, or is about to
+turn a group into another type, it asks the shard's `Migration`; `core.interop` has the answers.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from groupd.protocol.records.schema import Record
 
 
 class Conversion(Protocol):
-    """A group that is becoming a consumer group by the records of the operation under way."""
+    """A group that is being turned into a consumer group by the records of the current
+    operation."""
 
     def event(self) -> Event:
-        """Tells of the conversion."""
+        """The event of the conversion."""
         ...
 
     def finish(self, now: Instant, outcome: Outcome) -> None:
-        """Soft state, once nothing can fail any more."""
+        """Write soft state, once nothing can fail any more."""
         ...
 
 
 class JoinedGroup(Struct, frozen=True):
-    """The consumer group that a heartbeat means. `is_new`: there was none, or an empty classic one;
-    `records`: what makes room for it; `conversion`: it was a group of another type with members."""
+    """The consumer group of a heartbeat. `is_new`: there was no group, or an empty classic one;
+    `records`: those that remove or convert the group that was there; `conversion`: that of a group
+    of another type with members, None if there was none."""
 
     group: ConsumerGroup
     is_new: bool = False
@@ -41,16 +43,16 @@ class JoinedGroup(Struct, frozen=True):
 
 
 class Migration(Protocol):
-    """The conversions that a shard knows; an object of one shard."""
+    """The conversions that are possible in a shard; one object for each shard."""
 
     def may_become_classic(self, group: Group) -> bool:
-        """Whether a new classic group may take the place of a group of another type."""
+        """Whether a new classic group may replace this group, which is of another type."""
         ...
 
     def joined_by_consumer(self, group: Group) -> JoinedGroup | None:
-        """The consumer group that takes the place of a group of another type when a member joins
-        it with ConsumerGroupHeartbeat; None if there is no way. Changes nothing. Raises
-        GROUP_ID_NOT_FOUND with the reason when the group must stay."""
+        """The consumer group that replaces a group of another type when a member joins it with
+        ConsumerGroupHeartbeat; None if that is not possible. Changes nothing. Raises
+        GROUP_ID_NOT_FOUND with the reason if the group must stay."""
         ...
 
     def without_members(
@@ -62,6 +64,6 @@ class Migration(Protocol):
         now: Instant,
         causes: Mapping[str, str],
     ) -> Outcome | None:
-        """The outcome of these members' leaving if that makes the group a classic one; None if it
-        stays a consumer group. The arguments are those of `fence.fence_members`."""
+        """The outcome of a removal of these members, if that makes the group a classic one; None if
+        it stays a consumer group. The arguments are those of `fence.fence_members`."""
         ...

@@ -1,8 +1,7 @@
 """OffsetMetadataManager: the committed and pending offsets of a shard.
 
-Ties the parts under `core/offsets` to the shard's state. Handlers return records; `replay` and
-`replay_marker` write. Offsets know groups only through the protocols `Group` and
-`OffsetOwner`.
+Connects the modules of `core/offsets` with the shard's state. Handlers return records; `replay` and
+`replay_marker` write. This code knows groups only through the protocols `Group` and `OffsetOwner`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FORGET_DEADLINE: DeadlineKey = ("offsets-forget", "", "")
 
 
 class OffsetMetadataManager:
-    """The offsets of a shard, whose state is `state`."""
+    """The offsets of the shard that has this `state`."""
 
     __slots__ = (
         "_deleted",
@@ -50,46 +49,48 @@ class OffsetMetadataManager:
         self._sweep: Sweep | None = None
         self._forgetting: Sweep | None = None
         self._deleted: set[TopicDeletion] = set()
-        """Topics that are to be forgotten after those that are being forgotten."""
-        # A log keeps the limit that it was opened with, also if a client changes the setting.
+        """Deleted topics whose offsets are removed after those of the topics in `_forgetting`."""
+        # The limit of a log is that with which it was opened, even if a client changes the setting.
         self._slice_bytes = min(SLICE_BYTES, state.config.message_max_bytes // 2)
         self.store = OffsetStore()
         self.resting_ms: int | None = None
-        """When the next sweep is due, as long as there is no group and so no deadline for it."""
+        """When the next sweep is due. Only set while there is no group, and so no deadline for the
+        sweep."""
 
     def start(self, now: Instant) -> None:
-        """The next sweep is due a full interval after the load, or after the one before."""
+        """Schedule the next sweep, a full interval after the load or the end of the last sweep."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
         self.resting_ms = now.monotonic_ms + interval_ms
         self.go_on()
 
     def go_on(self) -> None:
-        """Set the deadline of a sweep that rests, if there is a group by now."""
+        """Set the deadline of a sweep that rests, if there is a group now."""
         if self.resting_ms is not None and self._state.groups:
             self._state.deadlines.set(SWEEP_DEADLINE, self.resting_ms)
             self.resting_ms = None
 
     def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
-        """docs/spec/offsets-and-log.md#3.2. Reply FetchedGroup."""
+        """Answers an OffsetFetch with a FetchedGroup (docs/spec/offsets-and-log.md#3.2)."""
         fetched = fetch_offsets(self._state, self.store, request)
         return Outcome(replies=[(context.token, fetched)], gate=request.group_id)
 
     def delete(
         self, context: RequestContext, request: OffsetDeleteRequest, now: Instant
     ) -> Outcome:
-        """docs/spec/offsets-and-log.md#3.3. Reply OffsetDeleteReply."""
+        """Answers an OffsetDelete with an OffsetDeleteReply (docs/spec/offsets-and-log.md#3.3)."""
         return delete_offsets(self._state, self.store, context, request)
 
     def group_tombstones(self, group_id: str) -> list[Record]:
-        """Tombstones of all offsets of a group, which come before the group's own tombstones."""
+        """The tombstones of all offsets of a group. They come before the group's own tombstones."""
         return all_tombstones(self.store, group_id)
 
     def some_tombstones(self, group_id: str, at_most: int) -> list[Record]:
-        """Tombstones of at most so many committed offsets of a group."""
+        """The tombstones of at most `at_most` committed offsets of a group."""
         return some_tombstones(self.store, group_id, at_most)
 
     def sweep(self, now: Instant) -> Outcome:
-        """A slice of docs/spec/offsets-and-log.md#4; arms the next slice or sweep."""
+        """Do one slice of the sweep of docs/spec/offsets-and-log.md#4, and set the deadline of the
+        next slice or sweep."""
         begin = partial(expire_offsets, self._state, self.store)
         work = self._sweep or Sweep(self._slice_bytes, begin)
         outcome = work.next_slice(now)
@@ -102,24 +103,26 @@ class OffsetMetadataManager:
         return outcome
 
     def on_topics_deleted(self, deleted: Iterable[TopicDeletion], now: Instant) -> Outcome:
-        """The offsets of these topics go, the first ones at once."""
+        """Remove the offsets of these topics; the outcome is the first slice."""
         self._deleted.update(deleted)
         return self.forget(now)
 
     def forget_soon(self, deleted: Iterable[TopicDeletion], now: Instant) -> None:
-        """The offsets of these topics go, the first ones with a deadline that is due at once."""
+        """Remove the offsets of these topics, the first ones with a deadline that is due at
+        once."""
         self._deleted.update(deleted)
         self._state.deadlines.set(FORGET_DEADLINE, now.monotonic_ms)
 
     @property
     def has_slices_left(self) -> bool:
-        """Whether more slices of forgetting deleted topics are to come. Those that have been may
-        not be durable yet, the last one either."""
+        """Whether more slices are needed to remove the offsets of deleted topics. The records of
+        slices that were done may not be durable yet, nor those of the last one."""
         return self._forgetting is not None or bool(self._deleted)
 
     def forget(self, now: Instant) -> Outcome:
-        """A slice of what deleted topics leave behind (docs/spec/offsets-and-log.md#4); arms the
-        next one, at the same time: clients are not to wait for it."""
+        """Remove a slice of the offsets of deleted topics (docs/spec/offsets-and-log.md#4), and set
+        the deadline of the next slice. It is due at once, because clients should not wait for
+        it."""
         work = self._forgetting
         if work is None:
             deleted, self._deleted = tuple(self._deleted), set()
@@ -133,20 +136,20 @@ class OffsetMetadataManager:
         return outcome
 
     def replay(self, record: Record, at: AppliedAt) -> None:
-        """A type-0 or type-1 record."""
+        """Apply a type-0 or type-1 record."""
         key, value = record.key, record.value
         assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
         replay_offset(self.store, self._state.groups, self._state.simple_group, key, value, at)
 
     def replay_many(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
-        """`replay` of values of one topic outside transactions, by partition; the dict is the
-        store's from here on."""
+        """`replay` of values of one topic outside transactions, by partition. The store may
+        keep the dict, so the caller must not use it any more."""
         groups = self._state.groups
         if group_id not in groups:
             groups[group_id] = self._state.simple_group(group_id)
         self.store.put_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
-        """COMMIT or ABORT of a producer; an unknown one changes nothing."""
+        """Apply a producer's marker, COMMIT or ABORT; an unknown producer changes nothing."""
         apply_marker(self.store, producer_id, commit=commit)

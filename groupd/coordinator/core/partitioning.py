@@ -11,16 +11,17 @@ from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMPACTED_TOPIC = "__consumer_offsets_compacted"
-"""The other view of the same log: a topic that no list and no pattern shows."""
+"""The topic whose partitions show the compacted logs of the shards. No list and no pattern shows
+it."""
 
 COMPACTED_SUFFIX = ".compacted"
 
 KEPT_KEYS = 65_536
 KEPT_LENGTH = 255
-"""Characters of the longest key whose hash is kept."""
+"""Hashes of keys with more characters than this are not cached."""
 
 _CHARS_OF_AN_ITEM = 32
-"""Half a microsecond of hashing."""
+"""Hashing this many characters, half a microsecond, counts as one item of `slices.Pace`."""
 
 _MASK32 = 0xFFFFFFFF
 _INT_MIN = -(2**31)
@@ -50,22 +51,22 @@ _kept_hash = lru_cache(maxsize=KEPT_KEYS)(_positive_hash)
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition (shard) of a group id among `partitions`. The hash of a long id is not kept:
-    nobody accounts for the memory of its text."""
+    """The partition (shard) of a group id among `partitions` partitions. The hash of a long id is
+    not cached, because the memory of its text is accounted for nowhere."""
     hashed = _kept_hash if len(group_id) <= KEPT_LENGTH else _positive_hash
     return hashed(group_id) % partitions
 
 
 def hash_work(key: str) -> int:
-    """How much work it is to hash the key, in items of `slices.Work`."""
+    """How much work it is to hash the key, in items of `slices.Pace`."""
     return len(key) // _CHARS_OF_AN_ITEM
 
 
 def offsets_log_name(partition: int) -> str:
-    """The store's name of a shard's log."""
+    """The name of a shard's log in the store."""
     return f"{OFFSETS_TOPIC}-{partition}"
 
 
 def compacted_log_name(partition: int) -> str:
-    """The store's name of what the cleaner has made of a shard's log while that is kept raw."""
+    """The name in the store of the compacted log that the cleaner makes of a shard's log."""
     return offsets_log_name(partition) + COMPACTED_SUFFIX

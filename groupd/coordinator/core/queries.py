@@ -1,4 +1,4 @@
-"""Questions to one shard, for requests on the wire that name many groups."""
+"""Requests to one shard that are made of client requests which name many groups."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from msgspec import Struct
 
 
 class DescribeClassicGroup(Struct, frozen=True):
-    """One entry of DescribeGroups; answered with a `DescribedGroup`."""
+    """One entry of a DescribeGroups; the answer is a `DescribedGroup`."""
 
     group_id: str
     include_authorized_operations: bool
 
 
 class DescribeConsumerGroup(Struct, frozen=True):
-    """One entry of ConsumerGroupDescribe; answered with a `DescribedConsumerGroup`."""
+    """One entry of a ConsumerGroupDescribe; the answer is a `DescribedConsumerGroup`."""
 
     group_id: str
     include_authorized_operations: bool
 
 
 class ListSomeGroups(Struct, frozen=True):
-    """A part of ListGroups: those of `group_ids` that match; answered with a `ListGroupsReply`.
-    `states`, `types`: lower case; empty ones match everything."""
+    """A part of a ListGroups: those of `group_ids` that match; the answer is a `ListGroupsReply`.
+    `states`, `types`: in lower case; an empty one matches everything."""
 
     group_ids: tuple[str, ...]
     states: frozenset[str] = frozenset()
@@ -29,14 +29,14 @@ class ListSomeGroups(Struct, frozen=True):
 
 
 class DeleteGroup(Struct, frozen=True):
-    """One entry of DeleteGroups; answered with a `DeletedGroup`."""
+    """One entry of a DeleteGroups; the answer is a `DeletedGroup`."""
 
     group_id: str
 
 
 class DeleteSomeOffsets(Struct, frozen=True):
-    """Deletes at most `at_most` offsets of a group that may be deleted now. Its answer says
-    nothing: the `DeleteGroup` that follows has the one that counts."""
+    """Deletes at most `at_most` offsets of a group that may be deleted now. Its answer has no
+    result; that of the `DeleteGroup` that follows counts."""
 
     group_id: str
     at_most: int

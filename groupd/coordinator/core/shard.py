@@ -1,7 +1,8 @@
 """GroupCoordinatorShard: the state machine of one `__consumer_offsets` partition.
 
-Every input is handled alone and to its end: a request, a deadline, new metadata, a finished task,
-an append's outcome. It leads to an `Outcome`; hard state changes only in `replay`.
+The inputs are requests, deadlines, new metadata, finished tasks, answers to calls, and the ends of
+appends. Each is handled alone and to its end, and leads to an `Outcome`. Hard state changes only in
+`replay`.
 """
 
 from __future__ import annotations
@@ -75,13 +76,13 @@ class GroupCoordinatorShard:
     # Inputs -------------------------------------------------------------------------------
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
-        """One request for this shard. Raises ApiError; then nothing has changed."""
+        """Handle one request. Raises ApiError; then nothing has changed."""
         if self.state.being_deleted:
             admin.check_not_being_deleted(self.state, request)
         return self._handlers[type(request)](self.state, context, request, now)
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
-        """A deadline that `pop_due` has taken off."""
+        """Handle a deadline that `pop_due` has returned."""
         if key == SWEEP_DEADLINE:
             return self.offsets.sweep(now)
         if key == FORGET_DEADLINE:
@@ -89,21 +90,22 @@ class GroupCoordinatorShard:
         return self._deadlines[key[0]](self.state, key, now)
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
-        """An outcome's records are durable, or have failed."""
+        """The records of an outcome are durable, or have failed."""
         return self._completions[completion.owner](self.state, completion, error, now)
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
-        """`result` is an Exception when the task failed."""
+        """A task is done; `result` is an Exception if it failed."""
         return self._tasks[task.kind](self.state, task, result, now)
 
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
-        """`answer` is an Exception when the call failed."""
+        """The answer to a call has come; `answer` is an Exception if the call failed."""
         if admin.is_about_deletion(call):
             return admin.delete_answered(self.state, self.offsets, call, answer)
         return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
-        """A new image: groups refresh at their next heartbeat, offsets of deleted topics go."""
+        """There is a new image: groups refresh at their next heartbeat, offsets of deleted topics
+        are removed."""
         self.state.image = delta.image
         outcome = merged_outcomes(one.on_metadata(self.state, delta, now) for one in self._types)
         if delta.deleted:
@@ -111,21 +113,21 @@ class GroupCoordinatorShard:
             if not outcome.records:
                 forgetting = self.offsets.on_topics_deleted(deleted, now)
                 return merged_outcomes([outcome, forgetting])
-            # In a batch of their own: the records of the types and the tombstones may together be
-            # larger than one may be.
+            # The tombstones get a batch of their own, because together with the records of the
+            # types they may be larger than one batch may be.
             self.offsets.forget_soon(deleted, now)
         return outcome
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Dynamic configs of one group, effective at its next heartbeat."""
+        """Set the dynamic configs of one group; they take effect at its next heartbeat."""
         if configs:
             self.state.group_configs[group_id] = dict(configs)
         else:
             self.state.group_configs.pop(group_id, None)
 
     def on_loaded(self, now: Instant) -> Outcome:
-        """The log has been replayed: start timers; every member gets a full session. What the
-        records say is open is asked again."""
+        """The log has been replayed: start timers, give every member a full session, and repeat the
+        calls whose answers, according to the records, have not come."""
         self.offsets.start(now)
         return merged_outcomes(one.on_loaded(self.state, now) for one in self._types)
 
@@ -137,14 +139,14 @@ class GroupCoordinatorShard:
         return outcome
 
     def discard(self) -> None:
-        """Another object takes over. Handlers refer back to the shard; without this cycle its
-        memory is free at once, and also after `gc.freeze()`."""
+        """Another object replaces this shard. Handlers refer back to the shard; without this cycle
+        its memory is freed at once, and also after `gc.freeze()`."""
         self._handlers.clear()
 
     # Hard state ---------------------------------------------------------------------------
 
     def replay(self, record: Record, at: AppliedAt) -> None:
-        """Apply one record of the log. Raises on what must not be skipped."""
+        """Apply one record of the log. Raises an exception for a record that cannot be applied."""
         kind = type(record.key)
         if kind is OffsetCommitKey:
             self.offsets.replay(record, at)
@@ -157,8 +159,8 @@ class GroupCoordinatorShard:
         offsets: Iterable[int],
         producer: tuple[int, int] | None,
     ) -> None:
-        """`replay` of records at these log offsets; `producer`: (id, epoch) of their
-        transaction."""
+        """`replay` of records at these log offsets; `producer`: the (id, epoch) of their
+        transaction, None if they are in none."""
         if producer is not None:
             for at, record in zip(offsets, records, strict=False):
                 self.replay(record, AppliedAt(at, *producer))
@@ -166,22 +168,23 @@ class GroupCoordinatorShard:
         replay_runs(records, offsets, self.offsets.replay_many, self.replay)
 
     def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
-        """`replay` of offsets of one topic outside transactions, by partition; the dict is the
-        store's from here on."""
+        """`replay` of offsets of one topic outside transactions, by partition. The store may
+        keep the dict, so the caller must not use it any more."""
         self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
-        """The end of a transaction."""
+        """Apply the marker that ends a producer's transaction."""
         self.offsets.replay_marker(producer_id, commit=commit)
 
     def groups_in_transaction(self, producer_id: int) -> list[str]:
-        """Ids of the groups with offsets that the producer's marker will decide, sorted."""
+        """The ids of the groups whose pending offsets the producer's marker will commit or discard,
+        sorted."""
         return self.offsets.store.pending_groups(producer_id)
 
     # Deadlines ----------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
-        """Monotonic ms, not after the earliest deadline."""
+        """The monotonic ms of the earliest deadline; None if there is none."""
         if self.offsets.resting_ms is not None:
             self.offsets.go_on()
         return self.state.deadlines.next_deadline()
@@ -233,7 +236,8 @@ class GroupCoordinatorShard:
         request: TxnOffsetCommitRequest,
         now: Instant,
     ) -> Outcome:
-        """The marker decides all that is pending at once, so there is a bound."""
+        """Refuses the commit if the transaction has too many pending offsets, because its marker
+        decides them all at once."""
         pending = self.offsets.store.pending_count(request.producer_id)
         if pending <= state.config.max_transaction_partitions:
             return commit_txn_offsets(state, context, request, now)
@@ -251,7 +255,7 @@ V = TypeVar("V")
 
 
 def _merged(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
-    """The tables of all types as one. Raises ValueError for a key that two of them have."""
+    """The tables of all types as one. Raises ValueError if two of them have the same key."""
     merged: dict[K, V] = {}
     for table in tables:
         if both := merged.keys() & table.keys():
@@ -261,13 +265,13 @@ def _merged(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
 
 
 def _stateless(handler: Callable[[RequestContext, Any, Instant], Outcome]) -> Handler:
-    """A handler that knows its state."""
+    """A `Handler` made of one that needs no state."""
     return lambda state, context, request, now: handler(context, request, now)
 
 
 def _by_type(default: Handler, by_type: Mapping[str, ForeignHandler]) -> Handler:
-    """A request that groups of other types answer while they have members. For any other group the
-    type whose request it is answers."""
+    """A `Handler` for requests that groups of other types answer while they have members. For any
+    other group, the type to which the request belongs answers."""
 
     def handle(state: ShardState, context: RequestContext, request: Any, now: Instant) -> Outcome:
         group = state.groups.get(request.group_id)
@@ -289,7 +293,8 @@ def shard_maker(
     assignors: Mapping[str, PartitionAssignor],
     new_id: Callable[[], str],
 ) -> MakeShard:
-    """A function that makes fresh shards. `new_id`: gives the ids of members that bring none."""
+    """Returns a function that makes fresh shards. `new_id`: makes the ids of members whose clients
+    send none."""
 
     def make(
         image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]

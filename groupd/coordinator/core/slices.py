@@ -8,32 +8,33 @@ from itertools import chain
 from typing import Any, TypeVar
 
 SLICE_ITEMS = 256
-"""Items between two stops."""
+"""How many items are done between two stops."""
 WORK_ITEMS = 1024
-"""Items between two stops, where each is little work."""
+"""How many items are done between two stops if each of them is little work."""
 REQUEST_ITEMS = 100
-"""Items of a request between two stops, such as a partition that is looked up."""
+"""How many items of a request, such as partitions that are looked up, are done between two
+stops."""
 LISTED_MAX = 10_000
-"""Most items of one list on a page that people or tools look at."""
+"""How many items one list may have on a page for people or tools."""
 SORTED_AT_ONCE = 1024
-"""Items that are sorted in one step."""
+"""How many items are sorted in one step."""
 
 KEYS = 2000
-"""Keys that are compared or hashed in one step, which takes no call of Python for each."""
+"""How many keys are compared or hashed in one step, if that takes no call of Python for each."""
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
 S = TypeVar("S", int, bytes, str, tuple[Any, ...])
-"""What can be sorted."""
+"""Types of values that can be sorted."""
 
 
 Steps = Generator[None, None, T]
-"""Long work: it yields where other work may run, and returns its result. Whoever drives it, lets
-others have their turn there."""
+"""Long work: it yields where other work may run, and returns its result. The code that runs the
+steps lets other work have its turn after each of them."""
 
 Turn = Callable[[], Awaitable[None]]
-"""Waits until others have had their turn."""
+"""Waits until other work has had its turn."""
 
 
 async def _no_turn() -> None:
@@ -41,14 +42,14 @@ async def _no_turn() -> None:
 
 
 class Pace:
-    """Counts what was done since the last stop. Generators yield where a stop is due, coroutines
-    wait for their turn:
+    """Counts the work since the last stop. When a stop is due, a generator yields and a coroutine
+    waits for its turn:
 
         if pace.due():
             await pace.turn()
 
-    Items are counted, and time is not measured, so a recording stops at the same places. `items`:
-    so many between two stops."""
+    Items are counted instead of time, so that a recording stops at the same places when it is run
+    again. `items`: how many are done between two stops."""
 
     __slots__ = ("_done", "_items", "turn")
 
@@ -58,7 +59,7 @@ class Pace:
         self.turn = turn
 
     def due(self, done: int = 1) -> bool:
-        """Counts `done` items. True if a stop is due; then the count begins anew."""
+        """Count `done` items; returns whether a stop is due. If so the count begins anew."""
         self._done += done
         if self._done < self._items:
             return False
@@ -66,7 +67,7 @@ class Pace:
         return True
 
     async def through(self, steps: Steps[T]) -> T:
-        """Runs `steps` to the end, with a turn for others after each, and returns its result."""
+        """Run `steps` to the end, with a turn for other work after each, and return its result."""
         while True:
             try:
                 next(steps)
@@ -87,7 +88,7 @@ def run_through(steps: Steps[T]) -> T:
 
 
 def at_once(result: T) -> Steps[T]:
-    """Work without any steps: its result is there as soon as it has its turn."""
+    """Work without any stop: the result is there in its first turn."""
     return result
     yield
 
@@ -113,7 +114,7 @@ def chunks(items: Iterable[T], size: int = SLICE_ITEMS) -> Iterator[list[T]]:
 def mapped_in_steps(
     make: Callable[[A], T], items: Iterable[A], size: int = SLICE_ITEMS
 ) -> Steps[list[T]]:
-    """What `make` makes of each item, `size` of them in a step."""
+    """What `make` returns for each item, `size` items in a step."""
     made: list[T] = []
     for chunk in chunks(items, size):
         if made:
@@ -123,7 +124,7 @@ def mapped_in_steps(
 
 
 def dict_in_steps(pairs: Iterable[tuple[K, T]]) -> Steps[dict[K, T]]:
-    """The dict of these keys and values."""
+    """The dict of these pairs."""
     found: dict[K, T] = {}
     for some in chunks(pairs, WORK_ITEMS):
         if found:
@@ -143,7 +144,7 @@ def distinct_in_steps(items: Sequence[K]) -> Steps[list[K]]:
 
 
 def repeated_in_steps(items: Iterable[K]) -> Steps[dict[K, None]]:
-    """The items that are given more than once, in the order of their second appearance."""
+    """The items that occur more than once, in the order of their second appearance."""
     seen: set[K] = set()
     twice: dict[K, None] = {}
     for some in chunks(items, REQUEST_ITEMS):
@@ -159,8 +160,8 @@ def repeated_in_steps(items: Iterable[K]) -> Steps[dict[K, None]]:
 def sorted_in_steps(
     items: Iterable[S], key: Callable[[S], Any] | None = None
 ) -> Steps[Iterator[S]]:
-    """The items in the order of their keys, which default to the items themselves. Most of the
-    sorting is done in the steps, the rest while the items are taken."""
+    """The items in the order of their keys, or of the items themselves if `key` is None. Most of
+    the sorting is done in the steps, the rest while the caller iterates over the result."""
     runs: list[list[S]] = []
     for some in chunks(items, SORTED_AT_ONCE):
         if runs:
@@ -172,8 +173,8 @@ def sorted_in_steps(
 def smallest(
     items: Iterable[S], count: int, keep: Callable[[S], bool] | None = None
 ) -> Steps[list[S]]:
-    """The first `count` of the items in sorted order, each once; only those for which
-    `keep` is true."""
+    """The first `count` different items in sorted order. `keep`: only items for which it is
+    true."""
     found: list[S] = []
     for some in chunks(items, SORTED_AT_ONCE):
         new = set(some if keep is None else filter(keep, some))
@@ -189,7 +190,7 @@ def smallest(
 
 
 class Pairs:
-    """An iterator of (key, value) that stands for a mapping which may be long. None in it is no
+    """An iterator of (key, value) pairs that stands for a mapping which may be long. None is not a
     pair but a stop."""
 
     __slots__ = ("_pairs",)

@@ -24,12 +24,12 @@ def _no_simple_group(group_id: str) -> OffsetOwner:
 
 class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id and
-    Kafka name. `new_id()` gives a fresh UUID string (36 characters). `soft`: what group types keep
+    Kafka name. `new_id()` returns a new UUID string (36 characters). `soft`: what group types keep
     beside their groups, by the type's name (`GroupType.soft_state`). `migration`: how groups become
-    another type; None = they do not. `simple_group`: makes the group that an unknown id is once
-    offsets are committed for it. `groups_in_all()`: how many groups all shards of the process have.
-    `being_deleted`: groups that are deleted in pieces; soft, as a group stays with the rest of its
-    offsets if the process ends meanwhile."""
+    another type; None = they do not. `simple_group`: makes the group when offsets are committed for
+    an unknown group id. `groups_in_all()`: how many groups all shards of the process have.
+    `being_deleted`: groups that are deleted in pieces. It is soft state: if the process ends
+    meanwhile, the group stays with the rest of its offsets."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -45,7 +45,7 @@ class ShardState(Struct):
     being_deleted: set[str] = field(default_factory=set)
 
     def check_room(self) -> None:
-        """Checks that there is room for a new group. Raises GROUP_MAX_SIZE_REACHED."""
+        """Raises GROUP_MAX_SIZE_REACHED if there may be no more groups."""
         most = self.config.max_groups
         if self.groups_in_all() >= most:
             raise ApiError(

@@ -14,8 +14,8 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import Record
 
 RequestToken = Any
-"""Names one request that waits for its answer. The core only keeps it and gives it back with the
-reply; in a broker it is the waiter itself (`groupd.coordinator.runtime.waiting.Waiter`)."""
+"""Identifies one request that waits for its answer. The core only keeps it and returns it with the
+reply. In a broker it is the waiter itself (`groupd.coordinator.runtime.waiting.Waiter`)."""
 
 NO_TOKEN: RequestToken = -1
 
@@ -28,8 +28,8 @@ class Instant(Struct, frozen=True):
 
 
 class Operation(IntEnum):
-    """ACL operations, Kafka's codes. UNKNOWN, ANY and ALL are only in ACLs, their filters and
-    their wire format: nobody asks for them."""
+    """ACL operations, Kafka's codes. UNKNOWN, ANY and ALL are only in ACLs, their filters and their
+    wire format; no request asks for them."""
 
     UNKNOWN = 0
     ANY = 1
@@ -50,7 +50,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """Types of resources in ACLs, Kafka's codes. UNKNOWN and ANY as for `Operation`."""
+    """Types of resources in ACLs, Kafka's codes. UNKNOWN and ANY are used as in `Operation`."""
 
     UNKNOWN = 0
     ANY = 1
@@ -97,44 +97,45 @@ OPERATIONS_OF: Mapping[Resource, tuple[Operation, ...]] = {
     Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""What a request may ask for, by the type of the resource, as in Kafka's `AclEntry`. For topics,
-groups and the cluster these are the bits of `authorized_operations` as well."""
+"""The operations that a request may ask for, by the type of the resource, as in Kafka's `AclEntry`.
+For topics, groups and the cluster these are also the bits of `authorized_operations`."""
 
 CLUSTER_NAME = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a client that has not said who it is."""
+"""The principal of a client that has not logged in."""
 
 
 class Access:
-    """What the client of a request may do, in the name of `principal` ("User:alice"). This one may
-    do everything; `groupd.coordinator.security` has the one that asks the ACLs.
+    """What the client of a request may do, as `principal` ("User:alice"). This class allows
+    everything; the class in `groupd.coordinator.security` asks the ACLs.
 
-    Rights are looked at when a request is handled (docs/spec/security.md#4)."""
+    Rights are checked when a request is handled (docs/spec/security.md#4).
+    """
 
     principal: str = ANONYMOUS
     restricted = False
-    """Whether any question may be answered with no."""
+    """Whether some question may be answered with no."""
     version = 0
     """Changes when answers may have changed."""
     audited_by_asker = False
-    """Whether whoever asks writes what has been done to the audit log."""
+    """Whether the caller itself writes to the audit log what it has done."""
 
     def allows(
         self, operation: Operation, resource: Resource, name: str, request: type | None = None
     ) -> bool:
-        """Whether the client may do what it asked for by name. A denial is logged. `request`: the
-        type of the request, which the log names."""
+        """Whether the client may do the operation on a resource that it named itself. A denial is
+        logged. `request`: the type of the request, for the log."""
         return True
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """The same for what it did not ask for by name: filters, bit fields, a second right that
-        would do as well. Nothing is logged."""
+        """As `allows`, for a resource that the client did not name: filters, bit fields, a second
+        right that would do as well. Nothing is logged."""
         return True
 
     def allows_any(self, operation: Operation, resource: Resource) -> bool:
-        """Whether there is any resource of that type with which the client may do it."""
+        """Whether the client may do the operation on at least one resource of that type."""
         return True
 
 
@@ -142,8 +143,9 @@ UNRESTRICTED = Access()
 
 
 class AskedOnce(Access):
-    """The rights of `access` during one request of type `request`. A resource that it names several
-    times is asked for, and a denial logged, once; and a request that waits keeps what it had."""
+    """The rights of `access` during one request of type `request`. If the request names a resource
+    several times, the ACLs are asked, and a denial is logged, only once. A request that waits keeps
+    the rights that it had."""
 
     restricted = True
 
@@ -171,8 +173,9 @@ class AskedOnce(Access):
 
 
 class RequestContext(Struct, frozen=True):
-    """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "". `listener`:
-    the name of the listener that the request came in on; replies tell that one's addresses."""
+    """The client of a request and its rights. `client_host` has Kafka's form "/127.0.0.1"; a null
+    client id is "". `listener`: the name of the listener that the request came in on, whose
+    addresses the replies name."""
 
     token: RequestToken
     api_version: int
@@ -186,16 +189,14 @@ class RequestContext(Struct, frozen=True):
         return self.access.principal
 
     def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """See `Access.allows`."""
         return self.access.allows(operation, resource, name)
 
     def sees(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """See `Access.sees`."""
         return self.access.sees(operation, resource, name)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
-        """The operations that the client may do with a resource: a bit each, numbered by its
-        code."""
+        """The operations that the client may do on a resource: one bit each, numbered by the
+        operation's code."""
         return sum(
             1 << operation
             for operation in OPERATIONS_OF[resource]
@@ -203,7 +204,7 @@ class RequestContext(Struct, frozen=True):
         )
 
     def asking_once(self, request: type) -> RequestContext:
-        """See `AskedOnce`."""
+        """This context with an `AskedOnce` as its access."""
         return replace(self, access=AskedOnce(self.access, request))
 
     def with_token(self, token: RequestToken) -> RequestContext:
@@ -218,13 +219,13 @@ class RequestContext(Struct, frozen=True):
 
 
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
-"""(context, request) -> reply, for requests that are not about groups. None, only from Produce with
-acks=0: send nothing. It may raise ApiError for the whole request; everything else that is foreseen
-is inside the reply."""
+"""(context, request) -> reply, for requests that are not about groups. None means that no reply is
+sent; only Produce with acks=0 returns it. It may raise ApiError for the whole request; all other
+expected errors are in the reply."""
 
 
 class EventKind(Enum):
-    """Facts worth counting, logging or showing to an operator."""
+    """Facts that are worth counting, logging or showing to an operator."""
 
     GROUP_CREATED = "group-created"
     GROUP_DELETED = "group-deleted"
@@ -250,13 +251,14 @@ class EventKind(Enum):
 
 
 CLASSIC = "classic"
-"""The type of groups whose rebalances say when they start and when they are complete. The events of
+"""The group type whose events say when a rebalance starts and when it is complete. The events of
 all other types tell of epochs, targets, and members that move towards them."""
 
 
 class Event(Struct, frozen=True, array_like=True):
-    """`group_type`: the name of the group's `GroupType`; of a group that is converted, the new one.
-    `cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
+    """`group_type`: the name of the group's `GroupType`; for a group that is converted, that of the
+    new type. `cause`: the reason in words; `details`: facts of this kind of event, with
+    JSON-friendly values."""
 
     group_type: str
     kind: EventKind
@@ -268,18 +270,18 @@ class Event(Struct, frozen=True, array_like=True):
 
 
 class Completion(Struct, frozen=True):
-    """Asks the shell to call `shard.appended(completion, error, now)` once this outcome's
-    records are durable (error None) or have failed. Classic groups finish their SyncGroup and
-    static replacement there, as Kafka's append callbacks do. `data` belongs to `owner`."""
+    """Asks the shell to call `shard.appended(completion, error, now)` once the records of this
+    outcome are durable (error None) or have failed. Classic groups finish a SyncGroup and a static
+    replacement there, as Kafka does in its append callbacks. `data` is for `owner` only."""
 
     owner: str
     data: Any = None
 
 
 class OutsideCall(Struct, frozen=True):
-    """A question to somebody outside of the shard: another coordinator, the topics. `whom`: who
-    answers; `data` is for the handler of the answer. `token`: the client's request that waits for
-    the answer, if there is one. It is refused if the handler will not hear of an answer."""
+    """A question to another coordinator or to the topics. `whom`: which of them answers; `data` is
+    for the handler of the answer. `token`: the client's request that waits for the answer, if there
+    is one. It is refused if the handler will never get an answer."""
 
     whom: str
     group_id: str
@@ -289,8 +291,8 @@ class OutsideCall(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """Slow pure work: the shell goes through `steps()`, between other requests, and feeds the
-    result to `shard.task_done(task, result, now)`; `result` is an Exception when a step raised."""
+    """Slow pure work. The shell runs `steps()` between other requests and passes the result to
+    `shard.task_done(task, result, now)`. `result` is an Exception if a step raised."""
 
     kind: str
     group_id: str
@@ -298,12 +300,13 @@ class Task(Struct, frozen=True):
 
 
 class Steady(Protocol):
-    """A lease on a reply: while it holds, the same request has the same reply."""
+    """A lease on a reply: while it holds, the same request gets the same reply."""
 
     group_id: str
 
     def renew(self, now_ms: int) -> bool:
-        """The same request again. True: its only effect is done. False: it must be handled."""
+        """The same request has come again. True: its only effect is done. False: it must be
+        handled."""
         ...
 
 
@@ -313,19 +316,19 @@ class Outcome(Struct):
     records     At once: they are applied to memory and put into the journal, in this order and
                 together, in one batch. Records that do not fit into a batch are refused, and then
                 nothing of the outcome happens but `urgent` and `completion`.
-    transaction (producer id, epoch) if the records belong into a transactional batch.
-    replies     Once the records are durable; without records, once those are that the group `gate`
-                has pending. `gate` "*": those of the whole shard; None: at once. If the records are
-                lost, the requests are refused instead.
-    urgent      At once: answers to other, parked requests that rest on no new record.
+    transaction (producer id, epoch) if the records belong in a transactional batch.
+    replies     Once the records are durable. Without records: once the pending records of the group
+                `gate` are durable, or those of the whole shard if `gate` is "*", or at once if it
+                is None. If the records are lost, the requests are refused instead.
+    urgent      At once: answers to other, parked requests that do not depend on a new record.
     events      Once the records are applied. They are facts for people and counters; nothing waits
                 for them.
     tasks       Once the records are applied. The result is an input (`task_done`).
-    calls       As `replies`; if the records are lost nobody is asked. The answer, or the Exception
-                that came instead, is an input (`answered`), unless the shard was loaded anew: then
-                the request that waits for it is refused.
+    calls       As `replies`; if the records are lost, the calls are not made. The answer, or the
+                Exception that came instead, is an input (`answered`). If the shard was loaded anew
+                meanwhile, the request that waits for the answer is refused.
     completion  Once the records are durable or lost: then it is an input (`appended`).
-    steady      Only without records: the same request has the same reply while the lease holds.
+    steady      Only without records: the same request gets the same reply while the lease holds.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -341,7 +344,7 @@ class Outcome(Struct):
 
 
 class AppliedAt(Struct, frozen=True):
-    """Where a replayed record stands in the log. `producer_id` >= 0 only inside a transaction."""
+    """Where a replayed record is in the log. `producer_id` >= 0 only inside a transaction."""
 
     offset: int
     producer_id: int = -1
@@ -355,8 +358,8 @@ class AppendError(Struct, frozen=True):
 
 
 def merged_outcomes(outcomes: Iterable[Outcome]) -> Outcome:
-    """All that they have, in their order. Raises ValueError for what cannot be merged or has no
-    request: replies, a completion, a transaction, a lease."""
+    """One outcome with everything that `outcomes` have, in their order. Raises ValueError for what
+    cannot be merged or needs a request: replies, a completion, a transaction, a lease."""
     merged = Outcome()
     for one in outcomes:
         if one.replies or one.completion or one.transaction or one.steady:

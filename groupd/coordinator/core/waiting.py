@@ -1,4 +1,4 @@
-"""What the inspection of every group type is made of: entries of `blocked`, and topics by name."""
+"""What the inspections of all group types share: entries of `blocked`, and topics by name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
 
 Wait = dict[str, Any]
-"""One entry of `blocked`: what a group waits for, in words and in numbers."""
+"""One entry of `blocked`: what a group waits for, in words and numbers."""
 
 
 def wait(why: str, member_id: str = "", in_ms: int | None = None, **place: Any) -> Wait:
-    """`member_id`: the member that waits or is waited for; "" = the group as a whole. `in_ms`:
-    when the coordinator stops waiting, whatever happens; None = there is no such time."""
+    """Makes an entry of `blocked`. `member_id`: the member that waits or is waited for; "" = the
+    group as a whole. `in_ms`: in how many ms the coordinator stops waiting in any case; None =
+    never."""
     return {"member_id": member_id, **place, "why": why, "in_ms": in_ms}
 
 
@@ -28,7 +29,8 @@ def due_in(deadlines: Deadlines, key: DeadlineKey, now: Instant) -> int | None:
 
 
 def topic_name(topic: str | TopicId, image: MetadataImage) -> str:
-    """The name of a topic id; the id in hex for a topic that is gone. A name stays as it is."""
+    """The name of a topic id; the id in hex if the topic does not exist any more. A name is
+    returned as it is."""
     if isinstance(topic, str):
         return topic
     known = image.by_id.get(topic)

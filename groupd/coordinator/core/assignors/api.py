@@ -1,5 +1,5 @@
-"""What a server-side assignor gets and returns (docs/spec/assignors.md#1; for authors of one:
-docs/assignors.md)."""
+"""What a server-side assignor gets and returns (docs/spec/assignors.md#1). Guide for authors of
+assignors: docs/assignors.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from groupd.protocol.messages import TopicId
 
 Assignment = Mapping[TopicId, tuple[int, ...]]
-"""Partitions by topic: tuples ascending and never empty, topics in ascending order."""
+"""Partitions by topic id. Partitions are ascending and never empty, topics are ascending."""
 
 
 class SubscriptionType(Enum):
@@ -21,8 +21,8 @@ class SubscriptionType(Enum):
 
 
 class MemberSpec(Struct, frozen=True):
-    """One member as an assignor sees it. `topic_ids`: the topics it subscribes to; `assigned`: its
-    entry in the current target."""
+    """One member as an assignor sees it. `topic_ids`: the topics it subscribes to; `assigned`: what
+    the current target gives it."""
 
     topic_ids: frozenset[TopicId]
     assigned: Assignment
@@ -31,7 +31,8 @@ class MemberSpec(Struct, frozen=True):
 
 
 class GroupSpec(Protocol):
-    """The group that an assignor gets; read-only. `members`: by member id, ascending."""
+    """The group that an assignor gets; read-only. `members`: the members by member id,
+    ascending."""
 
     @property
     def members(self) -> Mapping[str, MemberSpec]: ...
@@ -40,15 +41,15 @@ class GroupSpec(Protocol):
     def subscription_type(self) -> SubscriptionType: ...
 
     def is_assigned(self, topic_id: TopicId, partition: int) -> bool:
-        """Whether some member's `assigned` holds the partition."""
+        """Whether the current target gives the partition to some member."""
         ...
 
 
 class TopicDescriber(Protocol):
-    """The topics that an assignor gets, as of one moment."""
+    """The topics that an assignor gets, as they were at one moment."""
 
     def num_partitions(self, topic_id: TopicId) -> int:
-        """-1 if unknown."""
+        """The number of partitions of the topic, -1 if the topic is unknown."""
         ...
 
     def name(self, topic_id: TopicId) -> str | None: ...
@@ -57,19 +58,19 @@ class TopicDescriber(Protocol):
 
 
 class AssignorError(Exception):
-    """An assignor cannot or did not produce a valid assignment."""
+    """The assignor cannot produce a valid assignment, or its result was not valid."""
 
 
 class PartitionAssignor(Protocol):
     """A pure function with a unique name.
 
-    `assign` returns the new assignment by member id. A member that is missing from it gets nothing;
-    a member whose assignment does not change should get its `assigned` object back. Raises
-    AssignorError to refuse.
+    `assign` returns the new assignment by member id. A member that is missing from it gets nothing.
+    For a member whose assignment does not change, `assign` should return the same `assigned`
+    object. Raises AssignorError to refuse.
 
-    For large groups an assignor may also have `assign_steps`, with the same arguments: a generator
-    that returns the same and yields every few milliseconds, so that other requests are served in
-    between.
+    For large groups an assignor may also have `assign_steps`, with the same arguments. It is a
+    generator that returns what `assign` returns and yields every few milliseconds, so that other
+    requests are served in between.
     """
 
     @property

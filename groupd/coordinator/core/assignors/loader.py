@@ -1,8 +1,8 @@
 """Finds the assignors that `group.consumer.assignors` names.
 
-A name is looked up among the built-in ones, then among the installed entry points of the group
-`groupd.assignors`, or it is spelled `module:Class`. A custom class is called without arguments
-and must satisfy `PartitionAssignor`.
+A name is looked up among the built-in assignors, then among the installed entry points of the group
+`groupd.assignors`; otherwise it must be spelled `module:Class`. A custom class is called without
+arguments and must satisfy `PartitionAssignor`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BUILT_IN: dict[str, Callable[[], PartitionAssignor]] = {
 
 
 def load_assignors(names: Sequence[str]) -> dict[str, PartitionAssignor]:
-    """Returns the assignors by the name that members vote for, in the order of `names` (the first
-    one is the default). Raises ConfigError with a text of one line if one cannot be found or
-    loaded, is no assignor, or has the name of another one."""
+    """Returns the assignors by the name that members vote for, in the order of `names`; the first
+    one is the default. Raises ConfigError with a text of one line if an assignor cannot be found or
+    loaded, does not satisfy `PartitionAssignor`, or has the name of another one."""
     loaded: dict[str, PartitionAssignor] = {}
     for name in names:
         assignor = _load(name)
@@ -50,7 +50,7 @@ def _load(name: str) -> PartitionAssignor:
         made = _custom_factory(name)()
     except ConfigError:
         raise
-    except Exception as error:  # foreign code may raise anything
+    except Exception as error:  # a plug-in may raise anything
         raise ConfigError(
             f"group.consumer.assignors: cannot load {name!r}: {_one_line(error)}"
         ) from error
@@ -65,7 +65,7 @@ def _custom_factory(name: str) -> Callable[[], Any]:
         for part in attribute.split("."):
             found = getattr(found, part)
     else:
-        # Imported only here, because it takes long and built-in assignors do not need it.
+        # Imported only here, because the import is slow and built-in assignors do not need it.
         from importlib.metadata import entry_points
 
         points = entry_points(group=ENTRY_POINT_GROUP, name=name)

@@ -1,9 +1,9 @@
 """The orders of members, topics and partitions that an assignor's result depends on
 (docs/spec/assignors.md#2).
 
-CANONICAL, the default, is ascending by id. KAFKA is the order in which Kafka's hash tables are
-iterated: an accident, but one that can be reproduced, long collision chains aside. It is there only
-to compare results with those of a Kafka broker.
+CANONICAL, the default, is ascending by id. KAFKA is the order in which Kafka iterates its hash
+tables. Kafka does not promise that order, but it can be reproduced, except for long collision
+chains. It is only for comparing results with those of a Kafka broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _SIGN_FLIP = 1 << 63
 
 
 class MemberOrder(Struct, frozen=True):
-    """Three functions that sort; each takes its items in the order of their insertion."""
+    """Three functions that sort members, topics and partitions. Each gets its items in the order in
+    which they were inserted."""
 
     members: Callable[[Collection[str]], list[str]]
     topics: Callable[[Collection[TopicId]], list[TopicId]]
@@ -57,7 +58,7 @@ def topic_hash(topic_id: TopicId) -> int:
 
 
 def hash_table_order(items: Collection[T], hash_of: Callable[[T], int], capacity: int) -> list[T]:
-    """The items in the order of a Java hash table: by bucket, in one bucket by insertion."""
+    """The items in the order of a Java hash table: by bucket, and within a bucket by insertion."""
 
     def bucket(item: T) -> int:
         value = hash_of(item) & _MASK32

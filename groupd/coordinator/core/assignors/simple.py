@@ -1,8 +1,8 @@
 """The assignors `range` and `roundrobin`.
 
-`range` (docs/spec/assignors.md#3): consecutive partitions of each topic, and the same ones of
-topics of equal size. `roundrobin` (docs/spec/assignors.md#6): deals one partition after the other
-around the circle of members.
+`range` (docs/spec/assignors.md#3) gives each member consecutive partitions of each topic, and the
+same partition numbers in topics of equal size. `roundrobin` (docs/spec/assignors.md#6) deals the
+partitions one by one around the circle of members.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from groupd.coordinator.core.slices import Steps, run_through, spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
-"""Members that get their partitions in one slice."""
+"""At most this many members get their partitions in one slice."""
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
-    """Member ids: first those of members with an instance id, sorted by that, then the others,
-    sorted by member id. Texts are compared by UTF-16 code unit."""
+    """Member ids: first the static members, sorted by instance id, then the others, sorted by
+    member id. Texts are compared by UTF-16 code unit."""
     static = {spec.instance_id: key for key, spec in members.items() if spec.instance_id}
     if not static:
         return sorted_utf16(members)
@@ -41,8 +41,8 @@ def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
 
 
 class RangeAssignor:
-    """Cost O(M log M + S + P) with S the sum of the subscribed topics over all different
-    subscriptions."""
+    """Costs O(M log M + S + P) for M members and P partitions, where S is the sum of the subscribed
+    topics over all different subscriptions."""
 
     __slots__ = ()
 
@@ -61,7 +61,8 @@ class RangeAssignor:
         subscribers = subscribers_of([members[key].topic_ids for key in ranked])
         counts = partition_counts(sorted(subscribers), topics)
         built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in ranked]
-        # Topics of one size with as many subscribers are divided in the same way.
+        # Topics with equally many partitions and equally many subscribers are divided in the same
+        # way.
         ranges: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         for topic_id, count in counts.items():
             takers = subscribers[topic_id]
@@ -81,8 +82,8 @@ class RangeAssignor:
 
 
 def _ranges(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
-    """The consecutive partitions of each subscriber in rank order. Those that get none come last
-    and are left out."""
+    """The consecutive partitions of each subscriber, in rank order. Subscribers that get no
+    partition come last and are left out."""
     quota, extras = divmod(partitions, subscribers)
     numbers = tuple(range(partitions))
     longer = extras * (quota + 1)
@@ -93,7 +94,8 @@ def _ranges(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
 
 
 class RoundRobinAssignor:
-    """Cost O(P * M) in the worst case, O(P + M) where all subscribe alike."""
+    """Costs O(P * M) for P partitions and M members in the worst case, O(P + M) if all members have
+    the same subscription."""
 
     __slots__ = ()
 
@@ -119,5 +121,5 @@ class RoundRobinAssignor:
 
 
 def _laid_out(topic_ids: set[TopicId], topics: TopicDescriber) -> list[TopicId]:
-    """Ascending by name; a topic without a name counts by the text of its id."""
+    """Topics ascending by name; a topic without a name is sorted by the text of its id."""
     return sorted(topic_ids, key=lambda topic: (topics.name(topic) or topic.hex(), topic))

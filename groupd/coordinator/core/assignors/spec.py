@@ -2,7 +2,7 @@
 the built-in assignors share.
 
 Members are ascending by id, the canonical order (docs/spec/assignors.md#2). The map behind
-`is_assigned` is made when it is first needed: `range` never asks.
+`is_assigned` is made when it is first needed, since `range` never needs it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from groupd.protocol.messages import TopicId
 
 
 class AssignmentSpec:
-    """A `GroupSpec` made of plain data. `members` may come in any order and is not copied if that
-    is ascending; with `keep_order` its order stays as it is (comparison with Kafka, tests).
+    """A `GroupSpec` made of plain data. `members` may come in any order; it is only copied if it is
+    not ascending. With `keep_order` its order stays as it is (for comparison with Kafka, and for
+    tests).
 
-    `next_heartbeat`: a function from member id to the time of its next heartbeat, in any unit, or
-    None if that is unknown. It is for an assignor that is free to choose who gets partitions that
-    no member has: the member that sends the first heartbeat has them first (ADR 25).
+    `next_heartbeat`: a function from member id to the time of the member's next heartbeat, in any
+    unit, or None if that is unknown. An assignor may be free to choose who gets partitions that no
+    member has. It then chooses the members that send the next heartbeats, because these get the
+    partitions first (ADR 25).
     """
 
     __slots__ = ("_assigned", "_members", "_subscription_type", "next_heartbeat")
@@ -99,7 +101,7 @@ class ImageDescriber:
 def subscribers_of(
     subscriptions: Sequence[frozenset[TopicId]],
 ) -> dict[TopicId, list[int]]:
-    """The subscribers of each topic, as ascending positions in `subscriptions`.
+    """The subscribers of each topic, as ascending indexes into `subscriptions`.
 
     Topics with the same subscribers share one list, which must not be changed.
     """
@@ -124,8 +126,8 @@ def subscribers_of(
 
 
 def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> dict[TopicId, int]:
-    """The number of partitions of each topic, in the order of `topic_ids`. Raises AssignorError for
-    a topic that the describer does not know."""
+    """The number of partitions of each topic, in the order of `topic_ids`. Raises AssignorError if
+    the describer does not know a topic."""
     counts: dict[TopicId, int] = {}
     for topic_id in topic_ids:
         count = topics.num_partitions(topic_id)
@@ -136,14 +138,14 @@ def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> di
 
 
 def prior_if_equal(prior: Assignment, built: Assignment) -> Assignment:
-    """`built`, or the member's `prior` object if they are equal."""
+    """Returns `prior` if `built` is equal to it, otherwise `built`."""
     return prior if built == prior else built
 
 
 def with_added(
     kept: Mapping[TopicId, tuple[int, ...]], added: Mapping[TopicId, list[int]]
 ) -> dict[TopicId, tuple[int, ...]]:
-    """`kept` and `added` together, topics and partitions ascending."""
+    """`kept` and `added` together, with topics and partitions ascending."""
     merged: dict[TopicId, tuple[int, ...]] = {}
     for topic_id in sorted({*kept, *added}):
         more = added.get(topic_id)

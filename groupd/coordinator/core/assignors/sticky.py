@@ -1,13 +1,14 @@
-"""`sticky`: members keep what they have, the rest is dealt in turn (docs/spec/assignors.md#7).
+"""`sticky`: members keep what they have, and the other partitions are dealt in turn
+(docs/spec/assignors.md#7).
 
-An assignor of groupd's own, after the client-side sticky assignors (KIP-54, KIP-429). It differs
-from `uniform` in what a member with too many partitions gives up (the highest numbers of every
-topic, not whole topics), and in that the rest is dealt one partition at a time.
+This is an assignor of groupd's own, after the client-side sticky assignors (KIP-54, KIP-429). It
+differs from `uniform` in two ways. A member with too many partitions gives up the highest numbers
+of every topic, not whole topics. And the free partitions are dealt one at a time.
 
 Where subscriptions differ, each free partition goes to its least loaded subscriber. Then the shared
 topics are swept until nothing moves: a partition moves from its owner to a subscriber that has at
-least two fewer. Each move makes the sum of the differences between members smaller, so that the
-sweeps end, and there is no need to undo one.
+least two fewer partitions. Each move makes the sum of the differences between members smaller. So
+the sweeps end, and no move ever has to be undone.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def _assign_homogeneous(
 
 
 def _prior(member: MemberSpec, counts: Mapping[TopicId, int]) -> list[PartitionTopic]:
-    """The partitions of the prior that still exist, ascending by number, then topic."""
+    """The partitions of the member's prior assignment that still exist, ascending by number, then
+    topic."""
     return sorted(
         (partition, topic_id)
         for topic_id, partitions in member.assigned.items()
@@ -99,8 +101,8 @@ def _deal(
     exact: deque[str],
     quota: int,
 ) -> None:
-    """One partition in turn to each member below the quota, then one more to each member that has
-    exactly the quota."""
+    """Gives each member below the quota one partition in turn until it has the quota. Then gives
+    one more to each member that has exactly the quota."""
     for item in free:
         if not under:
             kept[exact.popleft()].append(item)
@@ -120,7 +122,7 @@ def _built(items: list[PartitionTopic]) -> dict[TopicId, tuple[int, ...]]:
 def _assign_heterogeneous(
     members: Mapping[str, MemberSpec], topics: TopicDescriber
 ) -> Mapping[str, Assignment]:
-    """An entry for every member."""
+    """Returns the new assignment, with an entry for every member."""
     member_ids = sorted(members)
     ownership = _StickyOwnership([members[key] for key in member_ids], topics)
     placed = ownership.fill()
@@ -138,9 +140,12 @@ def _assign_heterogeneous(
 
 class _StickyOwnership:
     """Who owns which partition while the assignment is computed. Members are numbers, ascending by
-    id. `owners[topic][partition]`: a member or -1; `loads`: how many partitions each member has;
+    id.
+
+    `owners[topic][partition]`: the owner, or -1; `loads`: how many partitions each member has;
     `topic_ids`: ascending by number of subscribers, then id; `lost_subscription`: some member has
-    partitions of a topic that it does not subscribe to any more."""
+    partitions of a topic that it does not subscribe to any more.
+    """
 
     __slots__ = ("loads", "lost_subscription", "moves", "owners", "subscribers", "topic_ids")
 
@@ -175,13 +180,14 @@ class _StickyOwnership:
         return heap
 
     def _least_loaded(self, heap: list[tuple[int, int]]) -> int:
-        """Drops entries whose load has changed since: each change pushes a new one."""
+        """The least loaded subscriber in the heap. Drops entries whose load is out of date: each
+        change of a load has pushed a new entry."""
         while heap[0][0] != self.loads[heap[0][1]]:
             heappop(heap)
         return heap[0][1]
 
     def fill(self) -> dict[TopicId, list[int]]:
-        """Hand out every free partition; returns them by topic."""
+        """Hand out every free partition; returns these partitions by topic."""
         placed: dict[TopicId, list[int]] = {}
         for topic_id in self.topic_ids:
             owners = self.owners[topic_id]
@@ -207,7 +213,7 @@ class _StickyOwnership:
             pass
 
     def _sweep(self, topic_id: TopicId, partitions: Iterable[int]) -> bool:
-        """Sweep one topic once. Returns whether a partition has moved."""
+        """Sweep one topic once. Returns whether any partition has moved."""
         owners, loads = self.owners[topic_id], self.loads
         heap = self._heap(topic_id)
         moved = False
@@ -233,7 +239,8 @@ class _StickyOwnership:
 
 
 class _Moves:
-    """Where partitions that were moved came from, so that a move the opposite way undoes one."""
+    """Remembers which member each moved partition came from, so that a move in the opposite
+    direction can move the same partition back."""
 
     __slots__ = ("_by_pair", "_of")
 
@@ -242,9 +249,9 @@ class _Moves:
         self._by_pair: dict[tuple[TopicId, int, int], set[int]] = {}
 
     def instead_of(self, item: TopicIdPartition, donor: int, receiver: int) -> int:
-        """The partition to move from donor to receiver in place of `item`: one of the same topic
-        that was moved from the receiver to the donor before, if there is one, else `item`'s own.
-        Records the move."""
+        """The partition to move from donor to receiver in place of `item`. If a partition of the
+        same topic was moved from the receiver to the donor before, it is that one, otherwise
+        `item`'s own. Records the move."""
         topic_id, partition = item
         opposite = self._by_pair.get((topic_id, receiver, donor))
         chosen = min(opposite) if opposite else partition

@@ -1,16 +1,16 @@
 """`uniform`: balance first, then as few moves as possible (docs/spec/assignors.md#4 and
 docs/spec/assignors.md#5). Where members subscribe to different topics: `uniform_heterogeneous`.
 
-Where all subscribe to the same, with P partitions and M members, each member may have the quota
-q = P div M, and e = P mod M members may have one more, an extra. A member that already has more
-than q keeps one extra; if there are more than e such members, the first e in the order of members
-do. Extras that nobody keeps are the only free choice: balance and moves are the same whoever gets
-them. They go to the members whose next heartbeat is expected first if that is known (ADR 25),
-otherwise to the last ones.
+Where all members subscribe to the same topics, let there be P partitions and M members. Each member
+may have the quota q = P div M, and e = P mod M members may have one more, an extra. A member that
+already has more than q keeps one extra. If there are more than e such members, the first e in the
+order of members do. Who gets the remaining extras is the only free choice: it changes neither the
+balance nor the number of moves. They go to the members whose next heartbeat is expected first, if
+that is known (ADR 25), otherwise to the last members.
 
-Cost O(P + M), and a sort of the members by their next heartbeat if there are free extras.
-Partitions are handled in runs of a topic. Those that nobody has are looked for only if the numbers
-say that there are some.
+This costs O(P + M), and a sort of the members by their next heartbeat if there are free extras.
+Partitions are handled in runs of one topic. Partitions that no member has are looked for only if
+the counts say that there are some.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from groupd.protocol.messages import TopicId
 
 
 class UniformAssignor:
-    """Kafka's default assignor. With the order `order.KAFKA` it gives a Kafka broker's result."""
+    """Kafka's default assignor. With the order `order.KAFKA` its result is that of a Kafka
+    broker."""
 
     __slots__ = ("_order",)
 
@@ -63,14 +64,14 @@ SLICE_PARTITIONS = 16_384
 """At most about this many partitions are handled in one slice."""
 
 TopicRun = tuple[TopicId, tuple[int, ...]]
-"""Some partitions of a topic, in the order in which members get them."""
+"""Some partitions of one topic, in the order in which members get them."""
 
 
 def homogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
 ) -> Steps[Mapping[str, Assignment]]:
-    """Returns the assignment, yields between slices. Without any subscribed topic there is no entry
-    at all, so every target becomes empty."""
+    """Returns the assignment; yields between slices. If no topic is subscribed the assignment has
+    no entries, so every target becomes empty."""
     members = spec.members
     topic_ids = order.topics(next(iter(members.values())).topic_ids)
     if not topic_ids:
@@ -91,7 +92,8 @@ def homogeneous_steps(
             sizes[some] = [size + (member_id in chosen) for member_id, size in pairs]
     receivers = list(compress(member_ids, sizes))
     sizes = [size for size in sizes if size]
-    # No partition is in two priors: what members miss is either revoked or in no prior.
+    # No partition is in two prior assignments, so every partition that members still get was either
+    # revoked or is in no prior assignment.
     if sum(sizes) == kept.revoked_count:
         runs = iter(kept.revoked)
     else:
@@ -108,12 +110,13 @@ def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[As
 
 
 class _Kept:
-    """The parts of the priors that members keep, added member by member in their order.
+    """The parts of the prior assignments that members keep, added member by member in the order of
+    members.
 
-    `slice_members`: so many members are one slice. `result`: what members keep. `missing`: how many
-    partitions each member still gets, without an extra. `with_extra`: the members that keep one;
-    `extras`: how many are left. `revoked`: partitions that their members may not keep, and
-    `revoked_count` their number.
+    `slice_members`: how many members make a slice. `result`: what members keep. `missing`: how many
+    partitions each member still gets, without an extra. `with_extra`: the members that keep an
+    extra; `extras`: how many extras are left. `revoked`: partitions that their members may not
+    keep, and `revoked_count` their number.
     """
 
     __slots__ = (
@@ -141,7 +144,7 @@ class _Kept:
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
-        """Add the next members. Most of them keep all they have; in a new group none has
+        """Add the next members. Most members keep all that they have; in a new group no member has
         anything."""
         quota, counts = self._quota, self._counts
         if quota and not any(priors):
@@ -161,8 +164,8 @@ class _Kept:
                 self.missing[first + index] = self._missing(member_ids[index], prior, size)
 
     def _missing(self, member_id: str, prior: Assignment, size: int) -> int:
-        """How many partitions the member still gets, without an extra. `size`: that of its prior,
-        or -1 if some partitions of that do not exist any more."""
+        """How many partitions the member still gets, without an extra. `size`: the number of
+        partitions in its prior assignment, or -1 if some of these do not exist any more."""
         cap = self._quota + (self.extras > 0)
         if size < 0 or size > cap:
             prior, size = self._trimmed(prior, cap)
@@ -174,7 +177,7 @@ class _Kept:
         return 0
 
     def _trimmed(self, prior: Assignment, cap: int) -> tuple[Assignment, int]:
-        """The part of a prior that the member keeps, and its size."""
+        """The part of a prior assignment that the member keeps, and its size."""
         kept: dict[TopicId, tuple[int, ...]] = {}
         size = 0
         for topic_id in self._order.topics(prior.keys()):
@@ -192,8 +195,8 @@ class _Kept:
 
 
 class _Free:
-    """The partitions that are in no prior. `counts`: partitions of each topic; a flag is 1 while
-    its partition is free."""
+    """The partitions that are in no prior assignment. `counts`: the number of partitions of each
+    topic; a flag is 1 while its partition is free."""
 
     __slots__ = ("_flags", "counts")
 
@@ -202,7 +205,7 @@ class _Free:
         self._flags: dict[TopicId, bytearray] = {}
 
     def take(self, priors: list[Assignment]) -> None:
-        """Partitions in these priors are not free."""
+        """Mark the partitions in these prior assignments as not free."""
         for prior in filter(None, priors):
             for topic_id, partitions in prior.items():
                 count = self.counts.get(topic_id, 0)
@@ -214,7 +217,7 @@ class _Free:
                         flags[partition] = 0
 
     def runs(self) -> Iterator[TopicRun]:
-        # Topics share the numbers: making them again is most of the work for a new group.
+        # Topics share the number objects: creating them again is most of the work for a new group.
         numbers: dict[int, tuple[int, ...]] = {}
         for topic_id, count in self.counts.items():
             flags = self._flags.get(topic_id)
@@ -232,8 +235,8 @@ class _Free:
 def _choose_for_extras(
     member_ids: list[str], count: int, spec: GroupSpec, order: MemberOrder
 ) -> Steps[frozenset[str]]:
-    """`count` of these members: those whose next heartbeat is expected first, if that is known, and
-    among equals the last ones in the order."""
+    """Chooses `count` of these members: those whose next heartbeat is expected first, if that is
+    known. Among equal members the last ones in the order are chosen."""
     next_heartbeat = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
     if next_heartbeat is None or order is not CANONICAL:
         return frozenset(member_ids[-count:])
@@ -253,7 +256,7 @@ def _hand_out(
     runs: Iterator[TopicRun],
     slice_members: int,
 ) -> Steps[None]:
-    """Each receiver takes as many partitions as its size, from the front of the runs."""
+    """Gives each receiver as many partitions as its size, from the front of the runs."""
     topic_id, run = next(runs, (b"", ()))
     start = 0
     for some in spans(len(receivers), slice_members):

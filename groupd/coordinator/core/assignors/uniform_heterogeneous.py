@@ -1,13 +1,13 @@
 """`uniform` where subscriptions differ (docs/spec/assignors.md#5).
 
-Members keep the part of their prior that is still valid. Unassigned partitions are handed out topic
-by topic. Then the loads of each topic's subscribers are balanced: partitions move from the most to
-the least loaded ones. That is local, so that chains through overlapping subscriptions may stay
-unbalanced.
+Members keep the part of their prior assignment that is still valid. Unassigned partitions are
+handed out topic by topic. Then the loads of each topic's subscribers are balanced: partitions move
+from the most to the least loaded subscribers. Each topic is balanced for itself, so chains through
+overlapping subscriptions may stay unbalanced.
 
-The rule is to choose the most (least) loaded subscriber for each single partition. Here it is done
-in sweeps over the subscribers sorted by load: a sweep takes from (gives to) every member of one
-load once, then goes on with the next load. The choices are the same.
+The rule is to choose the most (or least) loaded subscriber for each single partition. Here it is
+done in sweeps over the subscribers sorted by load: a sweep takes from (or gives to) every member of
+one load once, then goes on with the next load. The choices are the same.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SLICE_ENTRIES = 8192
 def heterogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
 ) -> Steps[Mapping[str, Assignment]]:
-    """Returns the assignment, yields between slices. If no member subscribes to anything, there is
-    no entry."""
+    """Returns the assignment; yields between slices. If no member subscribes to anything, the
+    assignment has no entries."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     ownership = _UniformOwnership(spec, member_ids, topics)
@@ -60,8 +60,8 @@ def heterogeneous_steps(
 
 
 def _balance(ownership: _UniformOwnership) -> Steps[None]:
-    """Rounds over the topics with several subscribers until a whole round moves nothing, at most
-    16."""
+    """Balances the topics with several subscribers in rounds until a whole round moves nothing, at
+    most 16 rounds."""
     shared = [topic for topic in ownership.topic_ids if len(ownership.subscribers[topic]) > 1]
     last_moved = -1
     for _ in range(_ROUNDS_MAX):
@@ -78,9 +78,9 @@ class _UniformOwnership:
     """Who owns which partition while the assignment is computed. Members are numbers, in the order
     of members.
 
-    `owners[topic][partition]`: a member or -1. `loads`: how many partitions each member has, of all
-    topics. `intact`: whether a member has its prior, no more and no less. `built`: the assignments
-    of those that are not intact.
+    `owners[topic][partition]`: the owner, or -1. `loads`: how many partitions of all topics each
+    member has. `intact`: whether a member still has exactly its prior assignment. `built`: the
+    assignments of members that are not intact.
     """
 
     __slots__ = (
@@ -113,7 +113,8 @@ class _UniformOwnership:
         self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
         self._since_stop = 0
         self._move_count = 0
-        # By identity of a list of subscribers: the number of moves when it was last balanced.
+        # By the identity of a list of subscribers: the number of moves at the time when it was last
+        # balanced.
         self._balanced_at: dict[int, int] = {}
 
     def worked(self, count: int) -> bool:
@@ -125,14 +126,14 @@ class _UniformOwnership:
         return True
 
     def each(self, work: Callable[[TopicId], None], topic_ids: list[TopicId]) -> Steps[None]:
-        """Call `work` with every topic, in that order."""
+        """Call `work` with every topic, in the order of `topic_ids`."""
         for topic_id in topic_ids:
             work(topic_id)
             if self.worked(len(self.owners[topic_id]) + len(self.subscribers[topic_id])):
                 yield
 
     def keep(self, index: int, member: MemberSpec) -> None:
-        """Keep the part of a member's prior that is still valid."""
+        """Keep the part of a member's prior assignment that is still valid."""
         for topic_id, partitions in member.assigned.items():
             if topic_id not in member.topic_ids:
                 self.intact[index] = False
@@ -151,14 +152,14 @@ class _UniformOwnership:
                 self.loads[index] += len(held)
 
     def check_kept(self) -> None:
-        """No partition should be in two priors. If one is, its last owner has it, and all
-        assignments are built anew."""
+        """Mark all assignments to be built anew if some partition is in two prior assignments. That
+        should not happen; the last owner of such a partition keeps it."""
         held = sum(len(owners) - owners.count(-1) for owners in self.owners.values())
         if held != sum(self.loads):
             self.intact = [False] * len(self.intact)
 
     def _by_load(self, topic_id: TopicId) -> list[int]:
-        # The subscribers are in index order and the sort is stable: by (load, index).
+        # The subscribers are ascending and the sort is stable, so the result is by (load, index).
         return sorted(self.subscribers[topic_id], key=self.loads.__getitem__)
 
     def fill(self, topic_id: TopicId) -> None:
@@ -176,9 +177,9 @@ class _UniformOwnership:
             intact[index] = False
 
     def balance(self, topic_id: TopicId) -> bool:
-        """Move partitions of one topic from its most to its least loaded subscribers until their
-        loads differ by at most one, or no subscriber with more owns any. Returns whether something
-        moved."""
+        """Move partitions of one topic from its most to its least loaded subscribers, until their
+        loads differ by at most one or no subscriber with more owns any. Returns whether a partition
+        has moved."""
         loads, intact = self.loads, self.intact
         subscribers = self.subscribers[topic_id]
         # Topics with the same subscribers share the list.
@@ -207,7 +208,7 @@ class _UniformOwnership:
         return moved
 
     def hand_over(self, topic_id: TopicId) -> None:
-        """Add the topic's partitions, ascending, to the assignments of their owners that are not
+        """Add the topic's partitions, ascending, to the assignments of those owners that are not
         intact."""
         owners, built, intact = self.owners[topic_id], self.built, self.intact
         entries = [entry for entry in enumerate(owners) if not intact[entry[1]]]
@@ -216,7 +217,8 @@ class _UniformOwnership:
 
 
 def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """The partitions of each owner, in the order of `entries`, pairs of partition and owner."""
+    """The partitions of each owner, in the order of `entries`, which are pairs of partition and
+    owner."""
     held: defaultdict[int, list[int]] = defaultdict(list)
     for partition, owner in entries:
         held[owner].append(partition)
@@ -224,8 +226,8 @@ def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 class _Receivers:
-    """Subscribers in the order in which they receive partitions: the least loaded one first, of
-    equal ones the one with the lower position in `ranked`, which is sorted by load. The members
+    """Subscribers in the order in which they receive partitions: the least loaded subscriber first,
+    and among equals the one with the lower index in `ranked`, which is sorted by load. The members
     with the lowest load are always a prefix `ranked[:_end]`. The caller raises the load of each
     member that it takes by one."""
 
@@ -238,12 +240,12 @@ class _Receivers:
         self._extend()
 
     def _extend(self) -> None:
-        # No member behind the prefix was taken, so the rest of the list is still sorted by load.
+        # No member after the prefix was taken, so the rest of the list is still sorted by load.
         key = self._loads.__getitem__
         self._end = bisect_right(self._ranked, self._level, self._end, key=key)
 
     def level(self) -> int:
-        """Load of the next receiver."""
+        """The load of the next receiver."""
         if self._next == self._end:
             self._level += 1
             self._next = 0
@@ -258,12 +260,12 @@ class _Receivers:
 
 
 class _Donors:
-    """Subscribers in the order in which they give up partitions: the most loaded one first, of
-    equal ones the one with the higher position in `ranked`. A member without partitions of the
-    topic changes places with the last active one and is out. The most loaded ones are always
-    `ranked[_start:_active]`. The caller lowers the load of each donor by one, then advances.
+    """Subscribers in the order in which they give up partitions: the most loaded subscriber first,
+    and among equals the one with the higher index in `ranked`. A member that has no more partitions
+    of the topic is swapped with the last active member and leaves. The most loaded members are
+    always `ranked[_start:_active]`. The caller lowers the load of each donor by one, then advances.
 
-    `held`: the partitions that each member owns of the topic.
+    `held`: the partitions of the topic that each member owns.
     """
 
     __slots__ = ("_active", "_held", "_loads", "_position", "_ranked", "_start")

@@ -1,10 +1,10 @@
-"""Replies of the classic group protocol, with the echoes that clients expect.
+"""Replies of the classic group protocol.
 
 Which member id stands in a JoinGroup error is part of the protocol (docs/spec/classic-group.md#J1
-to #J19). A check of the front end or of a classic group answers with the id that was asked with
-(`join_refusal`). Every other error carries an empty id (`join_failure`): the request was denied,
-did not reach the coordinator, failed, or was refused by a consumer group. All replies to errors are
-built here, by the handlers and by the front end alike.
+to #J19). If a check of the front end or of a classic group refused the request, the reply has the
+member id of the request (`join_refusal`). Every other error has an empty id (`join_failure`): the
+request was denied, did not reach the coordinator, failed, or was refused by a consumer group. The
+handlers and the front end build all their error replies here.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ _HEARTBEATS = {code: HeartbeatReply(code) for code in ErrorCode}
 
 def join_refusal(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
     """The reply to a Join that a check refused. It has the member id of the request, unless the
-    request was denied."""
+    client was denied access."""
     denied = error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
     return JoinGroupReply(error.code, member_id="" if denied else request.member_id)
 
 
 def join_failure(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
-    """The reply to a Join that failed in any other way. It has no member id."""
+    """The reply to a Join that failed for any other reason. It has no member id."""
     return JoinGroupReply(error.code)
 
 
 def sync_failure(request: SyncGroupRequest, error: ApiError) -> SyncGroupReply:
-    """The reply to a Sync that failed. While the shard loads it is REBALANCE_IN_PROGRESS: the Java
-    consumer stops at COORDINATOR_LOAD_IN_PROGRESS, but rejoins after this one (S4)."""
+    """The reply to a Sync that failed. While the shard loads, the error is REBALANCE_IN_PROGRESS:
+    the Java consumer stops at COORDINATOR_LOAD_IN_PROGRESS, but rejoins after REBALANCE_IN_PROGRESS
+    (S4)."""
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)
     return SyncGroupReply(error.code)
 
 
 def heartbeat_failure(request: HeartbeatRequest, error: ApiError) -> HeartbeatReply:
-    """The reply to a Heartbeat that failed. While the shard loads it is a success, because the
+    """The reply to a Heartbeat that failed. While the shard loads it is a success, because all
     sessions start afresh after the load anyway."""
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return heartbeat(ErrorCode.NONE)
@@ -68,14 +69,14 @@ def leave_failure(request: LeaveGroupRequest, error: ApiError) -> LeaveGroupRepl
 
 
 def heartbeat(code: ErrorCode) -> HeartbeatReply:
-    """The reply to a Heartbeat. Replies are shared: heartbeats are the most frequent request by
-    far."""
+    """The reply to a Heartbeat. The reply objects are shared, because heartbeats are the most
+    frequent request by far."""
     return _HEARTBEATS[code]
 
 
 def joined(group: ClassicGroup, member: ClassicGroupMember) -> JoinGroupReply:
-    """The reply to a Join that succeeded, at the current generation. Only the leader is told all
-    members."""
+    """The reply to a Join that succeeded, at the current generation. Only the leader gets the list
+    of members."""
     return JoinGroupReply(
         generation_id=group.generation,
         protocol_type=group.protocol_type or None,

@@ -1,9 +1,9 @@
 """What happens once the records of a classic handler are durable, or have failed.
 
-Kafka calls it the append callback. Memory has changed before the append, so a failure is mended
-here and not rolled back (docs/spec/classic-group.md#5, last column). A failed PreparingRebalance ->
-Empty record needs nothing: memory keeps the new generation, and the shard's runtime answers a
-waiting LeaveGroup with the error.
+Kafka calls it the append callback. Classic handlers change memory before the append. So when the
+append fails, the group is not rolled back; it is corrected here (docs/spec/classic-group.md#5, last
+column). A failed record of PreparingRebalance -> Empty needs no correction: memory keeps the new
+generation, and the shard's runtime answers a waiting LeaveGroup with the error.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupRepl
 def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
-    """`completion.owner` is `operation.OWNER`. All answers are urgent: what they rest on is
-    durable, or known to have failed. A group that has gone since is left alone."""
+    """Handles a completion whose owner is `operation.OWNER`. All replies are urgent, because the
+    records that they depend on are durable, or have failed already. A group that is gone by now is
+    left alone."""
     assert completion.owner == OWNER
     done: GroupCreated | LeaderSynced | StaticReplaced = completion.data
     group = done.group
-    # A group whose record was refused has never been there.
+    # If the record of a new group was refused, replay never put the group into the state.
     present = state.groups.get(group.group_id)
     if isinstance(done, GroupCreated) and error is not None and present is done.previous:
         present = group
@@ -48,7 +49,8 @@ def appended(
 
 
 def _uncreate(op: GroupOperation, done: GroupCreated, error: AppendError) -> None:
-    """The group was never written: members that wait in it get the error."""
+    """The record of the new group was not written: answer its waiting members with the error and
+    remove the group."""
     group, groups = op.group, op.state.groups
     for member in group.sorted_members():
         op.answer_join(member, JoinGroupReply(error.code))

@@ -1,6 +1,7 @@
 """DescribeGroups (15), one group at a time (docs/spec/classic-group.md#6).
 
-The caller lets the reply wait for the group's pending records, so that what is shown is durable.
+The caller holds the reply back until the group's pending records are durable, so a client only sees
+what is durable.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def handle(
 def describe(
     state: ShardState, context: RequestContext, group_id: str, include_operations: bool
 ) -> DescribedGroup:
-    """A group of another type, a missing one and "" are all "Dead"; v6 on says so with an error.
-    Access to the group was checked before the shard was asked (`frontend.groups`)."""
+    """Describes one group. A group of another type, a missing group and the group id "" are all
+    "Dead"; from v6 on the reply also has an error. Access to the group was checked before the shard
+    was asked (`frontend.groups`)."""
     group = state.groups.get(group_id)
     message = f"Group {group_id} not found."
     if group is not None and not isinstance(group, ClassicGroup):
@@ -57,8 +59,9 @@ def describe(
 
 
 def _members(group: ClassicGroup, stable: bool) -> Sequence[DescribedMember]:
-    """Ascending by id. Outside Stable no protocol is in force, so no metadata is shown. Members
-    change: what is shown is taken now, even where it is made into a reply later."""
+    """The members, ascending by id. In states other than Stable no protocol is in force, so no
+    metadata is shown. Members change in place, so their values are copied now, even if the reply is
+    built from them later."""
     protocol = group.protocol_name if stable else None
     shown = [
         (

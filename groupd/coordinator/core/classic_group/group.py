@@ -1,12 +1,12 @@
 """ClassicGroup: the members of a classic group, their votes and the group's state.
 
 Rules. Handlers of this package change the object directly and then write a record (Kafka does the
-same); the replay of that record finds the changed object (`changed_groups`), and a load builds a
-fresh one. The group keeps
-counts (parked Joins, supporters of a protocol) so that no request costs a walk over all members:
-members, protocols and parked tokens are therefore only changed through its methods.
+same). The replay of that record finds the changed object (`changed_groups`); a load builds a new
+object. The group keeps counts (parked Joins, supporters of a protocol), so that no request has to
+go through all members. Therefore members, protocols and parked tokens are only changed through its
+methods.
 
-A group that only holds offsets ("simple" group) is a ClassicGroup too: Empty, no protocol type,
+A group that only holds offsets (a "simple" group) is a ClassicGroup too: Empty, no protocol type,
 generation 0, no record of its own. Source: docs/spec/classic-group.md#2 to #5;
 docs/spec/offsets-and-log.md#3, #4.
 """
@@ -33,14 +33,14 @@ from groupd.protocol.records.schema import GroupMetadataKey, Record
 TYPE_NAME = CLASSIC
 
 SESSION = "classic-session"
-"""Deadline kind: the session of a member or pending id."""
+"""Deadline kind: the session of a member, or of an id that is given out and not used yet."""
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 UNKNOWN_TIMESTAMP_MS = -1
 
 
 class State(Enum):
-    """Values as they stand on the wire."""
+    """The states, with the names that Kafka uses on the wire."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -64,11 +64,11 @@ class ClassicGroup:
 
     `static_members`: instance id -> member id. `pending_members`: ids given out with
     MEMBER_ID_REQUIRED and not yet used, oldest first. `pending_sync`: members of this generation
-    that have not synced. `initial_rebalance`: the current (or last) join phase began Empty;
-    `initial_*_ms`: its timer's last delay and what may still be added; `member_added`: since it was
-    last set.
-    `assigning_generation`: the generation whose leader's assignment is being written, -1 if none.
-    `subscribed_topics`: None = not known.
+    that have not sent SyncGroup. `initial_rebalance`: the group was Empty when the current (or
+    last) join phase began; `initial_delay_ms`: the last delay of that phase's timer;
+    `initial_remaining_ms`: how much delay may still be added; `member_added`: whether a member has
+    joined since the timer was last set. `assigning_generation`: the generation whose leader's
+    assignment is being written, -1 if none. `subscribed_topics`: None if not known.
     """
 
     __slots__ = (
@@ -128,13 +128,13 @@ class ClassicGroup:
 
     @classmethod
     def simple(cls, group_id: str) -> ClassicGroup:
-        """A group known only by its offsets; made by the replay of an offset record."""
+        """A group that only holds offsets; the replay of an offset record makes it."""
         return cls(group_id)
 
     # Membership
 
     def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
-        """The first member sets the protocol type and is the leader."""
+        """Add a member. The first member sets the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -146,7 +146,8 @@ class ClassicGroup:
         self._support(member, 1)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Forget a member or a pending id. Its parked requests must have been taken before."""
+        """Remove a member or a pending id. The caller must have taken its parked requests
+        before."""
         self.pending_members.pop(member_id, None)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -180,7 +181,7 @@ class ClassicGroup:
             counts[name] = counts.get(name, 0) + change
 
     def rename(self, member: ClassicGroupMember, new_id: str) -> None:
-        """Give a static member's slot another id; leader and pending-sync follow."""
+        """Give a static member another member id. The leader and `pending_sync` follow."""
         assert member.group_instance_id is not None, "only static members are replaced"
         old_id = member.member_id
         del self.members[old_id]
@@ -197,7 +198,8 @@ class ClassicGroup:
         return [self.members[member_id] for member_id in sorted(self.members)]
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """docs/spec/classic-group.md#J15. A static member may omit its instance id.
+        """The member with this id (docs/spec/classic-group.md#J15). A static member may omit its
+        instance id.
 
         Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
@@ -219,7 +221,8 @@ class ClassicGroup:
         return self._joins_parked
 
     def park_join(self, member: ClassicGroupMember, token: RequestToken) -> None:
-        """A later Join takes the slot; the one before needs no answer (its connection is gone)."""
+        """Park the member's Join. If an earlier Join is parked, this one replaces it; the earlier
+        one needs no answer, because its connection is closed."""
         if member.join_token is None:
             self._joins_parked += 1
         member.join_token = token
@@ -236,7 +239,8 @@ class ClassicGroup:
     # Choices
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """docs/spec/classic-group.md#2.1, "Protocol rule"."""
+        """Whether the group can accept a member with these protocols
+        (docs/spec/classic-group.md#2.1, "Protocol rule")."""
         if self.state is State.EMPTY:
             return protocol_type != "" and any(True for _ in names)
         size = len(self.members)
@@ -245,16 +249,17 @@ class ClassicGroup:
         )
 
     def vote(self) -> str:
-        """Each member votes for its first protocol that all support; a tie goes to the smallest
-        name. Needs a member."""
+        """The protocol that the members choose. Each member votes for the first of its protocols
+        that all members support; if votes are equal, the smallest name wins. The group must have
+        members."""
         size = len(self.members)
         candidates = frozenset(name for name, count in self._supporters.items() if count == size)
         votes = Counter(member.first_of(candidates) for member in self.members.values())
         return min((-count, name) for name, count in votes.items() if name is not None)[1]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if its Join is parked, else take the smallest id whose Join is.
-        False if no Join is parked."""
+        """Keep the leader if its Join is parked; otherwise the member with the smallest id whose
+        Join is parked becomes the leader. Returns False if no Join is parked."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.join_token is not None:
             return True
@@ -263,7 +268,7 @@ class ClassicGroup:
         return bool(joined)
 
     def max_rebalance_timeout_ms(self) -> int:
-        """0 without members."""
+        """The longest rebalance timeout of the members, 0 if there are none."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # State
@@ -274,7 +279,8 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def next_generation(self, wall_ms: int) -> None:
-        """The join phase is over: CompletingRebalance with a protocol, or Empty."""
+        """End the join phase: the next generation begins in CompletingRebalance with a protocol, or
+        in Empty if there are no members."""
         self.generation += 1
         self.held_assignments = {}
         self.pending_sync.clear()
@@ -287,8 +293,8 @@ class ClassicGroup:
         self.refresh_subscription()
 
     def refresh_subscription(self) -> None:
-        """docs/spec/offsets-and-log.md#3.3: the union of the subscriptions at this generation,
-        if readable."""
+        """Set the subscribed topics (docs/spec/offsets-and-log.md#3.3): the union of the members'
+        subscriptions at this generation, None if one cannot be read."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return
@@ -300,7 +306,7 @@ class ClassicGroup:
         except MalformedSubscription:
             self.subscribed_topics = None
 
-    # coordinator.core.group.Group
+    # The protocol `coordinator.core.group.Group`
 
     type_name = TYPE_NAME
 
@@ -332,8 +338,8 @@ class ClassicGroup:
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """docs/spec/offsets-and-log.md#3.1, "Classic". An accepted plain commit also restarts
-        the session: `on_offset_commit`."""
+        """Checks an offset commit (docs/spec/offsets-and-log.md#3.1, "Classic"). An accepted plain
+        commit also restarts the member's session: `on_offset_commit`."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self.state is State.EMPTY:
@@ -350,35 +356,36 @@ class ClassicGroup:
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
-        """A plain commit is a sign of life in Stable and PreparingRebalance
-        (docs/spec/offsets-and-log.md#3.1). An unknown or empty member id does nothing."""
+        """Restart the member's session: in Stable and PreparingRebalance a plain commit shows that
+        the member is alive (docs/spec/offsets-and-log.md#3.1). With an unknown or empty member id
+        nothing happens."""
         member = self.members.get(member_id)
         if member is not None and self.state in (State.STABLE, State.PREPARING_REBALANCE):
             key = (SESSION, self.group_id, member_id)
             deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Allows everything: classic groups ignore member id and epoch here."""
+        """Allows everything: classic groups ignore member id and epoch in OffsetFetch."""
 
     def check_offset_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP for a group that has members and is not of type "consumer",
-        GROUP_ID_NOT_FOUND for a dead one."""
+        """Raises NON_EMPTY_GROUP if the group has members and is not of protocol type "consumer",
+        GROUP_ID_NOT_FOUND if it is dead."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP unless the group is Empty, which it may be with pending ids;
-        GROUP_ID_NOT_FOUND for a dead one."""
+        """Raises NON_EMPTY_GROUP unless the group is Empty, GROUP_ID_NOT_FOUND if it is dead. A
+        group with pending ids only may be Empty."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "The group id does not exist.")
         if self.state is not State.EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group uses the topic. If its subscription is not known, a group of type
-        "consumer" uses every topic and any other group none."""
+        """Whether the group uses the topic. If its subscription is not known, a group of protocol
+        type "consumer" counts as using every topic, and any other group as using none."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics

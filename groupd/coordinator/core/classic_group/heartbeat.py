@@ -1,8 +1,8 @@
-"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks, and when the reply
-to a repeated one may be sent again without handling it.
+"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks; and the lease under
+which the reply to a repeated heartbeat is sent again without handling the request.
 
-A heartbeat changes nothing but the session's deadline. In CompletingRebalance it succeeds: the
-member is to send its Sync, not to join again.
+A heartbeat changes nothing but the session's deadline. In CompletingRebalance it succeeds, because
+the member should send its Sync and not join again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from groupd.protocol.messages.classic_group import HeartbeatRequest
 def handle(
     state: ShardState, context: RequestContext, request: HeartbeatRequest, now: Instant
 ) -> Outcome:
-    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    """Answers a Heartbeat. Never raises ApiError: the outcome has every reply, errors included."""
     try:
         code = _beat(state, request, now)
     except ApiError as error:
@@ -47,9 +47,9 @@ def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCo
 
 
 class ClassicHeartbeatLease:
-    """When the reply to a repeated heartbeat may be sent again, for one member of one generation.
-    Classic groups change in place, so it checks what the handler checks, but only in the state
-    Stable, in which nearly all heartbeats come."""
+    """Says whether the reply to a repeated heartbeat may be sent again, for one member of one
+    generation. Classic groups change in place, so the lease repeats the checks of the handler, but
+    only in the state Stable, in which nearly all heartbeats arrive."""
 
     __slots__ = (
         "_deadline",
@@ -81,8 +81,8 @@ class ClassicHeartbeatLease:
 
     @classmethod
     def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
-        """The lease for a heartbeat that has just been answered without an error; None unless the
-        group is stable."""
+        """The lease for a heartbeat that has just been answered without an error; None if the group
+        is not Stable."""
         group = state.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
             return None
@@ -93,8 +93,8 @@ class ClassicHeartbeatLease:
         return cls(state, group, member, request.group_instance_id, deadline)
 
     def renew(self, now_ms: int) -> bool:
-        """The same request at `now_ms`: restart the member's session; False if the lease has
-        ended and the request must be handled in full."""
+        """The same request came again at `now_ms`: restart the member's session. Returns False if
+        the lease has ended and the request must be handled in full."""
         group, deadline, member, instance_id = (
             self._group,
             self._deadline,

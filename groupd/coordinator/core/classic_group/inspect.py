@@ -26,7 +26,7 @@ from groupd.coordinator.core.waiting import Wait, due_in, wait
 
 
 class _ClassicSnapshot:
-    """Who is in a group at one moment; the members themselves may change meanwhile."""
+    """The members of a group at one moment; the member objects may change afterwards."""
 
     __slots__ = ("_pending", "group", "members")
 
@@ -36,24 +36,26 @@ class _ClassicSnapshot:
         self._pending = list(group.pending_members)
 
     def first(self, keep: Callable[[str], bool] | None = None) -> Steps[list[ClassicGroupMember]]:
-        """Members by id."""
+        """The first `LISTED_MAX` members by id, and one more if there are more. `keep`: only those
+        ids for which it is true."""
         member_ids = yield from smallest(list(self.members), LISTED_MAX + 1, keep)
         return [self.members[member_id] for member_id in member_ids]
 
     def late(self) -> Steps[list[ClassicGroupMember]]:
-        """Members whose Join the group waits for."""
+        """The members whose Join the group waits for."""
         return (yield from self.first(lambda one: self.members[one].join_token is None))
 
     def pending(self) -> Steps[list[str]]:
-        """Ids that were given out and are not used yet."""
+        """The ids that were given out and are not used yet."""
         return (yield from smallest(self._pending, LISTED_MAX + 1))
 
 
 def inspect(
     state: ShardState, group: ClassicGroup, now: Instant, after: str | None = None
 ) -> dict[str, Any]:
-    """`blocked`: what the group waits for; `waiting_for`: members without a parked Join while a
-    rebalance is being prepared, or without a Sync while one completes. The lists are iterators."""
+    """The description of the group. `blocked`: what the group waits for; `waiting_for`: members
+    without a parked Join while a rebalance is being prepared, or without a Sync while one
+    completes. The lists are iterators."""
     snapshot = _ClassicSnapshot(group)
     return {
         "generation": group.generation,
@@ -103,7 +105,7 @@ def _topics(member: ClassicGroupMember) -> list[str]:
 
 
 def identify(group: ClassicGroup, member_id: str) -> MemberIdentity:
-    """`epoch` is the group's generation."""
+    """Who a member is; `epoch` is the group's generation."""
     member = group.members[member_id]
     return MemberIdentity(
         member_id,
@@ -115,8 +117,8 @@ def identify(group: ClassicGroup, member_id: str) -> MemberIdentity:
 
 
 def places(group: ClassicGroup, member_id: str) -> Iterable[Holding]:
-    """What the member's last assignment gave it, by topic name; nothing if only the clients of
-    the group can tell."""
+    """What the member's last assignment gave it, by topic name. Empty if only the clients of the
+    group can read the assignment."""
     return _owned(group, group.members[member_id]).items()
 
 
@@ -126,7 +128,7 @@ def _owned(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, list[in
     try:
         assignment = parse_assignment(member.assignment)
     except MalformedSubscription:
-        return {}  # a client's own format
+        return {}  # the clients have a format of their own
     return {topic: sorted(partitions) for topic, partitions in sorted(assignment.partitions)}
 
 
@@ -141,7 +143,7 @@ def _waiting_for(snapshot: _ClassicSnapshot) -> Iterator[str | None]:
 
 
 def _waits(state: ShardState, snapshot: _ClassicSnapshot, now: Instant) -> Iterator[Wait | None]:
-    """What the group waits for. That is nothing unless a rebalance is under way or an id that was
+    """What the group waits for. There is nothing unless a rebalance is under way, or an id that was
     given out is not used yet."""
     group = snapshot.group
     if group.state is State.PREPARING_REBALANCE:

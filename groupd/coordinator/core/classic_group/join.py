@@ -1,8 +1,8 @@
-"""JoinGroup (11), docs/spec/classic-group.md#2.1: the rules J6-J19 in their order.
+"""JoinGroup (11), docs/spec/classic-group.md#2.1: the rules J6-J19 in their order; the front end
+checks J1-J5.
 
-J1-J5 are the front end's. A Join is answered at once, or parked until the join phase ends. Errors
-of a request that created its group do not undo the group: its record is written, and the answer
-rests on nothing in it.
+A Join is answered at once, or parked until the join phase ends. If a request that creates its group
+gets an error, the new group stays: its record is written, and the reply does not wait for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MEMBER_ID_REQUIRED_FROM = 4
 def handle(
     state: ShardState, context: RequestContext, request: JoinGroupRequest, now: Instant
 ) -> Outcome:
-    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    """Answers a JoinGroup. Never raises ApiError: the outcome has every reply, errors included."""
     if refuses_classic_join(state, request.group_id):
         reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return Outcome(replies=[(context.token, reply)])
@@ -44,7 +44,7 @@ def handle(
         answer = answers.join_refusal(request, error)
     outcome = op.outcome
     if answer is not None:
-        # Nothing in an immediate answer rests on the new group's record.
+        # An immediate answer does not depend on the record of the new group.
         waiting = outcome.replies if creation is None else outcome.urgent
         waiting.append((context.token, answer))
     if creation is not None:
@@ -58,7 +58,8 @@ def handle(
 def _decide(
     op: GroupOperation, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupReply | None:
-    """The answer, or None when the Join is parked. Raises ApiError (member id echoed)."""
+    """The reply, or None when the Join is parked. Raises ApiError, whose reply has the member id of
+    the request."""
     group, member_id, instance_id = op.group, request.member_id, request.group_instance_id
     if not _has_room(op, member_id):
         _kick(op, member_id)
@@ -71,7 +72,7 @@ def _decide(
         return _join_new(op, context, request)
     if member_id in group.pending_members:
         if instance_id is not None:
-            # A static member never gets a pending id, so this pair cannot be honest.
+            # A static member never gets a pending id, so no honest client sends both.
             return JoinGroupReply(ErrorCode.UNKNOWN_SERVER_ERROR)
         _add(op, context, request, member_id)
         return None
@@ -79,7 +80,8 @@ def _decide(
 
 
 def _has_room(op: GroupOperation, member_id: str) -> bool:
-    """docs/spec/classic-group.md#2.1, "Capacity"."""
+    """Whether the group has capacity for this member (docs/spec/classic-group.md#2.1,
+    "Capacity")."""
     group, most = op.group, op.state.config.group_max_size
     if group.state is State.PREPARING_REBALANCE:
         member = group.members.get(member_id)
@@ -108,7 +110,7 @@ def _join_new(
     elif instance_id is None and context.api_version >= _MEMBER_ID_REQUIRED_FROM:
         pending = op.group.pending_members
         if len(pending) >= op.state.config.group_max_pending_members:
-            # An honest member uses its id at once, so nobody waits for the oldest one.
+            # An honest client uses its id at once, so the oldest id is not needed any more.
             op.forget_pending(next(iter(pending)))
         pending[new_id] = None
         op.arm_session(new_id, request.session_timeout_ms)
@@ -137,7 +139,7 @@ def _add(
     op.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
     op.member_event(EventKind.MEMBER_JOINED, member, request.reason or "new member")
     if group.state is State.PREPARING_REBALANCE:
-        # Only a later arrival makes an initial rebalance wait on.
+        # Only members that arrive after the rebalance has begun extend an initial rebalance.
         group.member_added = True
         rebalance.try_complete(op)
     else:
@@ -150,7 +152,7 @@ def _rejoin(
     request: JoinGroupRequest,
     member: ClassicGroupMember,
 ) -> JoinGroupReply | None:
-    """J16-J19."""
+    """A Join of a member of the group: J16-J19."""
     group = op.group
     changed = member.protocols != request.protocols
     if group.state is State.PREPARING_REBALANCE:

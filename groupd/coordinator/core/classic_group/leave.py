@@ -1,6 +1,6 @@
 """LeaveGroup (13), docs/spec/classic-group.md#2.4, after the front end's checks.
 
-Each entry is judged by itself; one rebalance follows for all of them. When the last member goes,
+Each entry is checked by itself; one rebalance follows for all of them. When the last member leaves,
 the reply waits for the record of the empty group.
 """
 
@@ -25,7 +25,7 @@ from groupd.protocol.messages.classic_group import (
 def handle(
     state: ShardState, context: RequestContext, request: LeaveGroupRequest, now: Instant
 ) -> Outcome:
-    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    """Answers a LeaveGroup. Never raises ApiError: the outcome has every reply, errors included."""
     try:
         group = require_classic(state, request.group_id)
     except ApiError as error:

@@ -1,8 +1,8 @@
-"""Which classic group a request of the classic protocol means.
+"""Finds the classic group of a request of the classic protocol.
 
-A consumer group with members never gets here: `coordinator.core.interop` answers for it. An *empty*
-one has nothing but its records to lose and becomes a classic one when a new member joins. Groups of
-other types (share, streams) refuse the classic protocol: JoinGroup gets
+Requests for a consumer group with members never get here: `coordinator.core.interop` answers them.
+An *empty* consumer group becomes a classic one when a new member joins, since only its records are
+lost. Groups of other types (share, streams) refuse the classic protocol: JoinGroup gets
 INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (docs/spec/classic-group.md#J6,
 #S5).
 """
@@ -21,8 +21,8 @@ from groupd.protocol.records.schema import Record
 
 
 class Creation(Struct, frozen=True):
-    """A group made for a Join, which is in the shard once its `record` is replayed: `previous` is
-    the empty consumer group that it replaces, if any, and `tombstones` are the end of that."""
+    """A group made for a Join. It is in the shard's state once its `record` is replayed. `previous`
+    is the empty consumer group that it replaces, if any, and `tombstones` end that group."""
 
     group: ClassicGroup
     previous: Group | None
@@ -31,7 +31,8 @@ class Creation(Struct, frozen=True):
 
 
 def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
-    """The group for Sync, Heartbeat and Leave. Raises UNKNOWN_MEMBER_ID."""
+    """The group of a Sync, Heartbeat or Leave. Raises UNKNOWN_MEMBER_ID if there is no classic
+    group with this id."""
     group = state.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -39,7 +40,7 @@ def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
 
 
 def refuses_classic_join(state: ShardState, group_id: str) -> bool:
-    """Whether the group's type keeps classic members out."""
+    """Whether the type of the group does not admit classic members."""
     group = state.groups.get(group_id)
     if group is None or isinstance(group, ClassicGroup):
         return False
@@ -49,8 +50,9 @@ def refuses_classic_join(state: ShardState, group_id: str) -> bool:
 def find_or_create(
     state: ShardState, group_id: str, member_id: str, now: Instant
 ) -> tuple[ClassicGroup, Creation | None]:
-    """The group for a Join; only a new member (id "") creates one. The caller has asked
-    `refuses_classic_join`. Raises UNKNOWN_MEMBER_ID, GROUP_MAX_SIZE_REACHED."""
+    """The group of a Join, which is new if there is none yet; only a new member (id "") may create
+    one. The caller has checked `refuses_classic_join` before. Raises UNKNOWN_MEMBER_ID or
+    GROUP_MAX_SIZE_REACHED."""
     found = state.groups.get(group_id)
     if isinstance(found, ClassicGroup):
         return found, None

@@ -1,7 +1,7 @@
-"""A member of a classic group: what it offers, what it was given and which requests it waits on.
+"""A member of a classic group: its protocols, its assignment and its parked requests.
 
-Plain and mutable: classic handlers change it in place, as Kafka does. Only `ClassicGroup` writes
-`protocols` and `join_token`, because it keeps counts of them.
+Members are plain and mutable: classic handlers change them in place, as Kafka does. Only
+`ClassicGroup` writes `protocols` and `join_token`, because it keeps counts of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from groupd.coordinator.core.types import RequestToken
 from groupd.protocol.messages.classic_group import JoinProtocol
 
 Protocols = tuple[JoinProtocol, ...]
-"""What a member offers, the first one preferred."""
+"""The protocols that a member offers, the preferred one first."""
 
 
 def metadata_for(protocols: Protocols, name: str | None) -> bytes:
@@ -23,7 +23,7 @@ def metadata_for(protocols: Protocols, name: str | None) -> bytes:
 
 
 class SlotBefore(Struct, frozen=True):
-    """The slot of a static member before it was replaced; `leader_id` is the group's."""
+    """A static member before another process took its place; `leader_id` is the group's."""
 
     member_id: str
     leader_id: str | None
@@ -35,11 +35,11 @@ class SlotBefore(Struct, frozen=True):
 class ClassicGroupMember:
     """`join_token`, `sync_token`: the parked request, None if there is none.
 
-    `is_new`: has not been through a completed join phase yet; such a member is never exempt from
-    its session timer (docs/spec/classic-group.md#3).
+    `is_new`: the member has not been through a completed join phase yet. The session timer of such
+    a member always counts (docs/spec/classic-group.md#3).
 
-    `unwritten`: the slot before each replacement whose record is not written yet, in the order in
-    which they are written.
+    `unwritten`: for each replacement of this static member whose record is not written yet, the
+    member as it was before. The order is that in which the records are written.
     """
 
     __slots__ = (
@@ -87,18 +87,19 @@ class ClassicGroupMember:
 
     @property
     def is_waiting(self) -> bool:
-        """A Join or a Sync of it is parked."""
+        """Whether a Join or a Sync of the member is parked."""
         return self.join_token is not None or self.sync_token is not None
 
     def protocol_names(self) -> frozenset[str]:
         return frozenset(protocol.name for protocol in self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """The bytes offered for a protocol; b"" if it does not offer it."""
+        """The metadata that the member offers for a protocol; b"" if it does not offer the
+        protocol."""
         return metadata_for(self.protocols, protocol_name)
 
     def first_of(self, candidates: frozenset[str]) -> str | None:
-        """Its vote: the first offered name that is a candidate."""
+        """The member's vote: the first protocol that it offers and that is in `candidates`."""
         for protocol in self.protocols:
             if protocol.name in candidates:
                 return protocol.name

@@ -1,8 +1,9 @@
-"""One input at work on one classic group: the outcome being built and the group's deadlines.
+"""One input that is being handled for one classic group: its outcome, which is being built, and the
+group's deadlines.
 
-Rules. Answers to parked requests are urgent: they rest on no record that is still to be written.
-Timers of a group: "classic-session" per member or pending id, "classic-join" and "classic-sync"
-per group (member ""). Setting a timer again replaces it.
+Rules. Answers to parked requests are urgent: they do not depend on a record that is still to be
+written. Timers of a group: "classic-session" for each member or pending id, "classic-join" and
+"classic-sync" for the group (member ""). Setting a timer again replaces it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 
 
 class ChangedGroups:
-    """Classic groups that a handler has changed in place, until the record that says so is
-    replayed: by record, oldest first; hardly ever more than one.
+    """Classic groups that a handler has changed in place and whose record is not replayed yet:
+    oldest first, hardly ever more than one.
 
-    Handlers of the classic protocol change their group themselves (ADR 7). So the replay of a
-    record that such a handler has made, which follows at once, does not build the group anew from
-    the record: it puts the changed object in its place. Soft state of the type."""
+    Handlers of the classic protocol change their group themselves (ADR 7) and return a record,
+    which is replayed next. The replay of such a record does not build the group anew: it puts the
+    changed object into the state. Soft state of the type.
+    """
 
     __slots__ = ("_noted",)
 
@@ -42,12 +44,12 @@ class ChangedGroups:
         self._noted: list[tuple[object, ClassicGroup]] = []
 
     def note(self, record: Record, group: ClassicGroup) -> None:
-        """`group` is what `record` says already."""
+        """Note that `group` is already in the state that `record` describes."""
         self._noted.append((record.value, group))
 
     def take(self, value: GroupMetadataValue) -> ClassicGroup | None:
-        """The group that a handler has noted with the record of this value. Those noted before it
-        go, too: their records were refused."""
+        """The group that a handler has noted with the record of this value. Groups noted before it
+        are forgotten, because their records were refused."""
         for index, (noted, group) in enumerate(self._noted):
             if noted is value:
                 del self._noted[: index + 1]
@@ -56,13 +58,14 @@ class ChangedGroups:
 
 
 def changed_groups(state: ShardState) -> ChangedGroups:
-    """Those of a shard. Tools that only replay a log keep no soft state: there it is made here."""
+    """The changed groups of a shard. Tools that only replay a log have no soft state, so it is made
+    here for them."""
     found: ChangedGroups = state.soft.setdefault(TYPE_NAME, ChangedGroups())
     return found
 
 
 class GroupOperation:
-    """`outcome` is completed by the functions that are given the op."""
+    """The functions that get this object add to its `outcome`."""
 
     __slots__ = ("group", "now", "outcome", "state")
 
@@ -73,7 +76,8 @@ class GroupOperation:
         self.outcome = Outcome()
 
     def write(self, record: Record) -> None:
-        """`record` says what the group is by now, or will be once it is durable."""
+        """Add a record that describes the group as it is now, or will be once the record is
+        durable."""
         self.outcome.records.append(record)
         changed_groups(self.state).note(record, self.group)
 
@@ -81,7 +85,7 @@ class GroupOperation:
         arm_session(self.state, self.group, member_id, timeout_ms, self.now)
 
     def arm_member(self, member: ClassicGroupMember) -> None:
-        """Give the member a full session from now on."""
+        """Restart the member's session, with its full timeout."""
         self.arm_session(member.member_id, member.session_timeout_ms)
 
     def cancel_session(self, member_id: str) -> None:
@@ -100,7 +104,7 @@ class GroupOperation:
         self.state.deadlines.cancel((SYNC, self.group.group_id, ""))
 
     def synced(self, member_id: str) -> None:
-        """The member has sent its Sync of this generation."""
+        """Note that the member has sent its Sync of this generation."""
         self.group.pending_sync.discard(member_id)
         if not self.group.pending_sync:
             self.cancel_sync()
@@ -112,9 +116,9 @@ class GroupOperation:
             self.outcome.urgent.append((token, reply))
 
     def answer_sync(self, member: ClassicGroupMember, reply: SyncGroupReply) -> bool:
-        """Answer the member's parked Sync; True if there was one. Its session starts afresh,
-        because the client could not send a heartbeat on this connection while the Sync was
-        parked."""
+        """Answer the member's parked Sync; returns whether there was one. The member's session
+        starts afresh, because its client could not send a heartbeat on this connection while the
+        Sync was parked."""
         token, member.sync_token = member.sync_token, None
         if token is None:
             return False
@@ -123,7 +127,7 @@ class GroupOperation:
         return True
 
     def drop(self, member: ClassicGroupMember, kind: EventKind, cause: str) -> None:
-        """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID."""
+        """Remove a member; its parked requests are answered UNKNOWN_MEMBER_ID."""
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         self.answer_join(member, JoinGroupReply(unknown))
         self.answer_sync(member, SyncGroupReply(unknown))
@@ -136,7 +140,7 @@ class GroupOperation:
         self.cancel_session(member_id)
 
     def member_event(self, kind: EventKind, member: ClassicGroupMember, cause: str) -> None:
-        """An event of a member that comes or goes: with who it is."""
+        """Add an event of a member that comes or goes, with the member's identity."""
         who = identity(member.client_id, member.client_host, member.group_instance_id)
         self.event(kind, member.member_id, cause, **who)
 
@@ -159,7 +163,7 @@ def arm_session(
 
 
 def cancel_timers(state: ShardState, group: ClassicGroup) -> None:
-    """Cancel all timers of a group that goes."""
+    """Cancel all timers of a group that is removed."""
     for member_id in (*group.members, *group.pending_members):
         state.deadlines.cancel((SESSION, group.group_id, member_id))
     for kind in (JOIN, SYNC):
@@ -185,8 +189,8 @@ class LeaderSynced(Struct, frozen=True):
 
 
 class StaticReplaced(Struct, frozen=True):
-    """What the answer to a replacement in Stable needs. `token`: its Join. The slot before it is
-    in `ClassicGroupMember.unwritten`."""
+    """What is needed to answer the Join that replaced a static member in Stable. `token`: that
+    Join. The member as it was before is in `ClassicGroupMember.unwritten`."""
 
     group: ClassicGroup
     member: ClassicGroupMember

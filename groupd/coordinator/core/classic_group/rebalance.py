@@ -1,15 +1,16 @@
 """The join phase: when it starts, when it may end, and what its end changes.
 
     prepare        Empty, Stable or CompletingRebalance -> PreparingRebalance
-    try_complete   ends the phase early once every member has joined (never the initial one)
+    try_complete   ends the phase early once every member has joined, but not an initial rebalance
     complete_join  -> CompletingRebalance with members, -> Empty without
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source:
-docs/spec/classic-group.md#2 and "Initial delay" in section 3. A member that was given an id is
-about to join: with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A
-member that is left behind would cause another rebalance, of which the others learn a heartbeat
-later.
+docs/spec/classic-group.md#2 and "Initial delay" in section 3.
+
+A client that was given a member id is about to join. With a delay of 0 the phase waits for it, too,
+but for `LINGER_ROUNDS` at most. A member that joins too late would cause another rebalance, of
+which the others only learn with a heartbeat.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupReply
 
 LINGER_ROUNDS = 1000
-"""Rounds of the event loop: some 30 ms on an idle broker, longer on a busy one."""
+"""Rounds of the event loop: about 30 ms on an idle broker, longer on a busy one."""
 
 REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
 
 
 def after_removal(op: GroupOperation, cause: str) -> None:
-    """A member or pending id is gone: rebalance, or see whether the join phase can end now."""
+    """A member or pending id is gone: start a rebalance, or end the join phase if it can end
+    now."""
     if op.group.state in REBALANCEABLE:
         prepare(op, cause)
     else:
@@ -37,7 +39,7 @@ def after_removal(op: GroupOperation, cause: str) -> None:
 
 
 def prepare(op: GroupOperation, cause: str) -> None:
-    """Start a join phase; it may end within the same op."""
+    """Start a join phase. It may end within the same operation."""
     group = op.group
     if group.state is State.COMPLETING_REBALANCE:
         reset_assignments(op, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -60,8 +62,8 @@ def prepare(op: GroupOperation, cause: str) -> None:
 
 
 def reset_assignments(op: GroupOperation, error: ErrorCode) -> None:
-    """Take back the assignments of the generation that is in CompletingRebalance, and answer its
-    parked Syncs with `error`."""
+    """Clear the assignments of the generation that is in CompletingRebalance, and answer its parked
+    Syncs with `error`."""
     for member in op.group.sorted_members():
         member.assignment = b""
         op.answer_sync(member, SyncGroupReply(error))
@@ -78,7 +80,7 @@ def try_complete(op: GroupOperation) -> None:
 
 
 def join_timer(op: GroupOperation) -> None:
-    """The join timer has fired."""
+    """The join timer has fired: wait on, or end the join phase."""
     group = op.group
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -95,8 +97,8 @@ def join_timer(op: GroupOperation) -> None:
 
 
 def _lingers(op: GroupOperation) -> bool:
-    """Whether the join phase waits one more round for members that were given an id. It counts
-    rounds and not time, because a test's clock may stand still."""
+    """Whether the join phase waits one more round for members that were given an id. Rounds are
+    counted instead of time, because a test's clock may stand still."""
     group = op.group
     at_once = op.state.config.group_initial_rebalance_delay_ms == 0
     if not (group.initial_rebalance and at_once and group.pending_members and group.linger_rounds):
@@ -106,8 +108,8 @@ def _lingers(op: GroupOperation) -> bool:
 
 
 def complete_join(op: GroupOperation) -> None:
-    """End the join phase. Absent dynamic members go, absent static members stay; if only
-    absent static members are left, the phase goes on."""
+    """End the join phase. Dynamic members that have not joined are removed, static members stay. If
+    only static members that have not joined are left, the phase goes on."""
     group = op.group
     op.cancel_join()
     for member in group.sorted_members():

@@ -1,9 +1,9 @@
-"""Classic groups and their record: GroupMetadata (type 2), both ways.
+"""The record of classic groups, GroupMetadata (type 2): how it is written and replayed.
 
-The record holds what the last assigned generation looked like, with the chosen protocol's
-metadata only. Pending ids, parked requests and who still had to sync are not in it: after a load
-they are gone and clients find out by UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a closed connection.
-Source: docs/spec/classic-group.md#5; docs/spec/offsets-and-log.md#5.1, #5.2.
+The record holds the last generation that was assigned, with the chosen protocol's metadata only. It
+does not hold pending ids, parked requests, nor which members still had to send SyncGroup. After a
+load these are gone, and clients find out by UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a closed
+connection. Source: docs/spec/classic-group.md#5; docs/spec/offsets-and-log.md#5.1, #5.2.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from groupd.protocol.records.schema import (
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> Record:
-    """The group as it is; `assignments` (by member id) stand in for the members' own, and a
-    member without an entry has none. Members ascend by id."""
+    """The record of the group as it is, with members ascending by id. `assignments` (by member id)
+    replace the members' own; a member without an entry has no assignment."""
     return Record(
         GroupMetadataKey(group.group_id),
         GroupMetadataValue(
@@ -61,9 +61,9 @@ def _member_value(
 def group_metadata(
     state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> None:
-    """Apply a GroupMetadata record. A value replaces whatever has the id, a tombstone removes it
-    (of any type). Timers of a classic group that goes are cancelled. The record of a handler that
-    has changed the group itself finds that group (`changed_groups`)."""
+    """Apply a GroupMetadata record. A value replaces the group with this id, a tombstone removes it
+    (of any type). The timers of a classic group that is removed are cancelled. If a handler has
+    changed the group itself, its record finds that group (`changed_groups`)."""
     group_id = key.group
     changed = None if value is None else changed_groups(state).take(value)
     if changed is not None:
@@ -93,8 +93,8 @@ def _group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
 
 
 def _member(entry: GroupMetadataMember, protocol: str) -> ClassicGroupMember:
-    """The member that a record describes. It supports only the protocol in the record: its other
-    protocols were never written."""
+    """The member that a record describes. It supports only the protocol in the record, because its
+    other protocols were never written."""
     rebalance_timeout_ms = entry.rebalance_timeout_ms
     return ClassicGroupMember(
         entry.member_id,

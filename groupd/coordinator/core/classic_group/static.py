@@ -1,9 +1,10 @@
-"""Static members (KIP-345): a restarted instance takes over its slot under a new member id.
+"""Static members (KIP-345): a restarted instance takes the place of its old member under a new
+member id.
 
-While the group is Stable and its choice of protocol stays, this costs no rebalance: a record with
-the new id is written and the Join is answered once it is durable; with another protocol, or while a
-rebalance is under way, the Join is part of a rebalance. Source: docs/spec/classic-group.md#4;
-KIP-814 for `skip_assignment`.
+While the group is Stable and the choice of protocol does not change, this costs no rebalance: a
+record with the new id is written, and the Join is answered once the record is durable. If the
+choice of protocol changes, or a rebalance is under way, the Join is part of a rebalance. Source:
+docs/spec/classic-group.md#4; KIP-814 for `skip_assignment`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SKIP_ASSIGNMENT_FROM = 9
 def replace(
     op: GroupOperation, context: RequestContext, request: JoinGroupRequest, new_id: str
 ) -> None:
-    """Give the instance's slot to the requester and park its Join."""
+    """Give the member of this instance the new member id and park the client's Join."""
     group = op.group
     member = group.members[group.static_members[request.group_instance_id or ""]]
     before = SlotBefore(
@@ -51,14 +52,15 @@ def replace(
     if group.state is State.PREPARING_REBALANCE:
         rebalance.try_complete(op)
     elif group.state is State.STABLE and group.vote() == group.protocol_name:
-        # The new process may subscribe to other topics; a reload would see that as well.
+        # The new process may subscribe to other topics. A load would read them from the record, so
+        # memory must have them, too.
         group.refresh_subscription()
         op.write(group_record(group))
         member.unwritten += (before,)
         done = StaticReplaced(group, member, context.token, context.api_version)
         op.outcome.completion = Completion(OWNER, done)
     else:
-        # In CompletingRebalance the leader may be assigning to the old id.
+        # In CompletingRebalance the leader may be assigning to the old member id.
         rebalance.prepare(op, cause)
 
 
@@ -73,12 +75,12 @@ def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) 
     """The record of a replacement is durable, or has failed.
 
     Appends end in order, so `done` is the oldest replacement that is not written. If its append
-    fails, the log still has the slot as it was before `done`. A later replacement that fails has to
-    restore that as well.
+    fails, the log still has the member as it was before `done`. A later replacement that fails has
+    to restore that form as well.
 
-    If the group has left Stable since, or another restart has taken the slot, there is
-    nothing to do: the Join belongs to the new rebalance (or has been answered), and that
-    rebalance will write the id.
+    If the group is not Stable any more, or another restart has replaced the member again, there is
+    nothing to do: the Join belongs to the new rebalance (or has been answered), and that rebalance
+    will write the id.
     """
     group, member = done.group, done.member
     before, *later = member.unwritten
@@ -97,8 +99,8 @@ def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) 
 
 def _unchanged(done: StaticReplaced, before: SlotBefore) -> JoinGroupReply:
     """The reply at the current generation, without a rebalance (the table of section 4). Before v9
-    a leader cannot be told to skip the assignment, so it is shown its old id as the leader and acts
-    as a follower."""
+    the reply cannot tell a leader to skip the assignment. Then it names the old member id as the
+    leader, and the client acts as a follower."""
     group, member = done.group, done.member
     was_leader = before.leader_id == before.member_id
     skip = was_leader and done.api_version >= _SKIP_ASSIGNMENT_FROM

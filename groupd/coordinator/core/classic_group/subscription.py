@@ -6,9 +6,10 @@ Both are in the older, non-flexible encoding behind an int16 version:
                   generation_id int32 v2+, rack_id str? v3+
     assignment    partitions [str, [int32]], user_data bytes?       (one layout, v0-3)
 
-Each version only appends, so a reader takes the fields it knows and ignores the rest; a version
-above 3 is read as 3. For offsets (which topics does the group use?) the v0 prefix is enough, so
-that future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-429, KIP-792, KIP-881.
+Each version only appends fields, so a reader takes the fields that it knows and ignores the rest; a
+version above 3 is read as 3. Offsets only need the topics of the group, for which the v0 prefix is
+enough. So future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-429, KIP-792,
+KIP-881.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _NEWEST_VERSION = 3
 T = TypeVar("T")
 
 TopicList = tuple[tuple[str, tuple[int, ...]], ...]
-"""(topic name, partitions), in the order of the bytes."""
+"""(topic name, partitions), in the order of the encoded bytes."""
 
 
 class MalformedSubscription(ValueError):
-    """The bytes are no "consumer" subscription or assignment."""
+    """The bytes are not a valid "consumer" subscription or assignment."""
 
 
 class EmbeddedSubscription(Struct, frozen=True):
-    """Fields that `version` lacks have the defaults here."""
+    """A subscription. Fields that its `version` does not have are at their defaults."""
 
     version: int
     topics: tuple[str, ...]
@@ -58,22 +59,23 @@ def _guarded(read: Callable[[Reader], T], data: bytes) -> T:
 
 
 def parse_subscription(data: bytes) -> EmbeddedSubscription:
-    """All fields that the version has. Raises MalformedSubscription."""
+    """The subscription, with all fields that its version has. Raises MalformedSubscription."""
     return _guarded(_read_subscription, data)
 
 
 def parse_assignment(data: bytes) -> EmbeddedAssignment:
-    """Raises MalformedSubscription."""
+    """The assignment in `data`. Raises MalformedSubscription."""
     return _guarded(_read_assignment, data)
 
 
 def subscribed_topics(data: bytes) -> frozenset[str]:
-    """The topics, from the prefix that every version shares. Raises MalformedSubscription."""
+    """The subscribed topics, from the prefix that every version shares. Raises
+    MalformedSubscription."""
     return frozenset(_guarded(_read_prefix, data)[1])
 
 
 def encode_assignment(assignment: EmbeddedAssignment) -> bytes:
-    """The inverse of `parse_assignment`, for versions 0-3."""
+    """The bytes of an assignment of version 0-3, as `parse_assignment` reads them."""
     writer = Writer(flexible=False)
     writer.int16(assignment.version)
     for name, partitions in writer.structs(assignment.partitions):

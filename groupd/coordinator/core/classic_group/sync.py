@@ -1,9 +1,9 @@
-"""SyncGroup (14), docs/spec/classic-group.md#2.2: the rules S5-S13 in their order; S1-S4 are the
-front end's.
+"""SyncGroup (14), docs/spec/classic-group.md#2.2: the rules S5-S13 in their order; the front end
+checks S1-S4.
 
-The leader's Sync makes the generation durable; every Sync of the generation waits for that record
-and is answered when it is. If the group has moved on by then, those Syncs were answered
-REBALANCE_IN_PROGRESS already and the record changes nothing.
+The leader's Sync makes the generation durable. Every Sync of the generation waits for that record
+and is answered when it is durable. If the group has started another rebalance by then, those Syncs
+were answered REBALANCE_IN_PROGRESS already and the record changes nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupRequest
 
 ASSIGNMENTS_ALWAYS = 1000
-"""A SyncGroup may have this many assignments, or one for each member if the group is larger."""
+"""A SyncGroup may always have this many assignments. In a larger group it may have one for each
+member."""
 
 
 def handle(
     state: ShardState, context: RequestContext, request: SyncGroupRequest, now: Instant
 ) -> Outcome:
-    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    """Answers a SyncGroup. Never raises ApiError: the outcome has every reply, errors included."""
     try:
         group = require_classic(state, request.group_id)
         member = _check(group, request)
@@ -52,8 +53,8 @@ def handle(
 
 
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember:
-    """S6-S10, and no more assignments than members. An Empty group has no members, so S5 falls
-    under the member check."""
+    """Checks S6-S10, and that there are no more assignments than members. An Empty group has no
+    members, so the member check covers S5."""
     if group.state is State.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     member = group.check_member(request.member_id, request.group_instance_id)
@@ -72,8 +73,8 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember
 
 
 def _assign(op: GroupOperation, request: SyncGroupRequest) -> None:
-    """Write the leader's assignments. A leader that repeats its Sync before that only waits: what
-    is in memory after the commit must be what the log says."""
+    """Write the leader's assignments. If the leader sends its Sync again before they are durable,
+    that Sync only waits: after the append, memory must be what the log says."""
     group = op.group
     sent = {entry.member_id: entry.assignment for entry in request.assignments}
     assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
@@ -84,7 +85,7 @@ def _assign(op: GroupOperation, request: SyncGroupRequest) -> None:
 
 
 def finish(op: GroupOperation, done: LeaderSynced, error: AppendError | None) -> None:
-    """The leader's assignments are durable, or have failed."""
+    """The leader's assignments are durable, or their append has failed."""
     group = op.group
     if group.state is not State.COMPLETING_REBALANCE or group.generation != done.generation:
         return

@@ -1,11 +1,11 @@
 """What the timers of a classic group do when they fire (docs/spec/classic-group.md#3).
 
-    session   per member or pending id: it is gone, unless it waits for us
-    join      the join phase is over, or an initial rebalance waits on
-    sync      members that have not sent SyncGroup are removed
+    session   removes a member or a pending id, unless the member has a parked request
+    join      ends the join phase, or lets an initial rebalance wait on
+    sync      removes the members that have not sent SyncGroup
 
-Several deadlines may be taken off the heap together; when one of them has been set again by what
-another one did, it is stale and does nothing.
+Several deadlines may be taken off the heap together. If handling one of them has set another one
+again, that other one is stale and does nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
-"""The deadline kinds that `expire` takes."""
-
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """`key` has been taken off the heap. Nothing happens for a key that is stale, or for a group
-    or member that is gone."""
+    """The deadline of `key` has passed. Nothing happens if it was set again meanwhile, or if the
+    group or member is gone."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     stale = key in state.deadlines
@@ -51,7 +49,8 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
 def session(
     state: ShardState, group: ClassicGroup, member_id: str
 ) -> tuple[DeadlineKey, int] | None:
-    """The session of a member; ids that are only given out have none to be kept alive."""
+    """The deadline of the member's session and its timeout in ms. None for an id that is given out
+    and not used yet: it has no session to restart."""
     member = group.members.get(member_id)
     if member is None:
         return None
@@ -68,7 +67,8 @@ def _session(op: GroupOperation, member_id: str) -> None:
     if member is None:
         return
     if member.is_waiting and not member.is_new:
-        # It cannot heartbeat past its own parked request; the answer arms the timer again.
+        # The client cannot send a heartbeat while its request is parked; the answer arms the timer
+        # again.
         return
     op.drop(member, EventKind.MEMBER_FENCED, SESSION_EXPIRED)
     if group.state in rebalance.REBALANCEABLE:
@@ -78,7 +78,8 @@ def _session(op: GroupOperation, member_id: str) -> None:
 
 
 def _complete_if_all_joined(op: GroupOperation) -> None:
-    """Unlike `rebalance.try_complete` this ends an initial rebalance early, as Kafka does."""
+    """End the join phase if every member has joined. Unlike `rebalance.try_complete` this ends an
+    initial rebalance early, too, as Kafka does."""
     if op.group.state is State.PREPARING_REBALANCE and op.group.all_joined():
         rebalance.complete_join(op)
 
@@ -98,9 +99,10 @@ def _sync(op: GroupOperation) -> None:
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
-    """All records are replayed: every member gets a full session; a group that is larger than
-    `group.max.size` rebalances, which lets only that many join again. So does one whose members
-    have no leader: it came from a consumer group and had not finished its first rebalance."""
+    """The shard is loaded. Every member gets a full session. A group that is larger than
+    `group.max.size` rebalances, which lets only that many members join again. A group whose members
+    have no leader rebalances, too: it came from a consumer group and had not finished its first
+    rebalance."""
     outcome = Outcome()
     for group in _classic_groups(state):
         op = GroupOperation(state, group, now)
@@ -115,8 +117,8 @@ def on_loaded(state: ShardState, now: Instant) -> Outcome:
 
 
 def unload(state: ShardState) -> Outcome:
-    """The shard goes elsewhere: parked requests are told NOT_COORDINATOR, timers stop and every
-    group is Dead for callbacks that come late."""
+    """The shard is given up: parked requests are answered NOT_COORDINATOR, timers stop, and every
+    group becomes Dead, which callbacks that come late will see."""
     gone = ErrorCode.NOT_COORDINATOR
     outcome = Outcome()
     for group in _classic_groups(state):
@@ -128,7 +130,7 @@ def unload(state: ShardState) -> Outcome:
                 outcome.urgent.append((member.sync_token, SyncGroupReply(gone)))
                 member.sync_token = None
         cancel_timers(state, group)
-        # The time of a dead group is never read, and there is no `now` here.
+        # The timestamp of a dead group is never read, and there is no `now` here.
         group.transition(State.DEAD, group.state_timestamp_ms)
     return outcome
 

@@ -34,8 +34,8 @@ from groupd.protocol.records.schema import GroupMetadataKey, GroupMetadataValue
 def _logged_events(
     before: Group | None, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> Iterator[LoggedEvent]:
-    """What a record says to readers of a log: who joined and left, and whether the group
-    rebalanced, since the record before."""
+    """What a record says to readers of a log: which members joined and left, and whether the group
+    rebalanced, since the record before it."""
     if value is None:
         if before is not None:
             yield LoggedEventKind.DELETED, "", -1, {}

@@ -1,6 +1,6 @@
-"""The end of a ConsumerGroupHeartbeat (docs/spec/consumer-group.md#4, steps 8 and 9): timers,
-which are soft state, and the reply; and the assignments that were sent to a member and that it has
-not reported yet."""
+"""The end of a ConsumerGroupHeartbeat (docs/spec/consumer-group.md#4, steps 8 and 9): the timers,
+which are soft state, and the reply. Also the assignments that were sent to a member and that its
+client has not reported yet."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from groupd.protocol.messages.consumer_group import (
     TopicPartitions,
 )
 
-# A reply can be lost while its connection stays open: librdkafka gives a slow heartbeat up after a
-# second and sends another one without its partitions. In Kafka such a member never hears of that
+# A reply can be lost while its connection stays open: librdkafka gives up on a slow heartbeat after
+# a second and sends another one without its partitions. In Kafka such a member never gets that
 # assignment again. Partitions that it should give up stay with it until its rebalance timeout, and
 # partitions that it should get are not consumed. So groupd sends an assignment again until the
-# client reports it. A client that has it already learns nothing new.
+# client reports it. A client that has received it already learns nothing new.
 #
-# It is sent again after a time, not after a number of heartbeats: a client may send them as often
-# as it likes. The time is two heartbeat intervals of the group. By then a client that has received
-# the assignment has reported it, or is still busy in its callbacks.
+# It is sent again after a time, not after a number of heartbeats, because a client may send
+# heartbeats as often as it likes. The time is two heartbeat intervals of the group. By then a
+# client that has received the assignment has reported it, or is still busy in its callbacks.
 
 SEND_AGAIN_AFTER_INTERVALS = 2
-"""Heartbeat intervals from the last reply with the assignment to the next one."""
+"""How many heartbeat intervals after a reply with the assignment it is sent again."""
 
 
 def must_send_again(
@@ -54,7 +54,8 @@ def must_send_again(
     now_ms: int,
 ) -> bool:
     """Whether the reply must send the assignment again, because its acknowledgement is overdue.
-    Notes what the heartbeat acknowledges and that an assignment is sent; that is soft state.
+    Also notes, as soft state, that the heartbeat acknowledges the assignment or that the assignment
+    is sent.
 
     `is_sent`: the reply has the assignment anyway; `interval_ms`: the heartbeat interval of the
     group; `now_ms`: monotonic time.
@@ -66,7 +67,8 @@ def must_send_again(
         waiting.pop(member_id, None)
         return False
     if member_id not in waiting:
-        # A stored reply to this member's heartbeats must not be used: it has no assignment.
+        # The stored reply to this member's heartbeats must not be used any more, because it has no
+        # assignment.
         group.changes += 1
     elif not is_sent and now_ms - waiting[member_id] < SEND_AGAIN_AFTER_INTERVALS * interval_ms:
         return False
@@ -75,7 +77,7 @@ def must_send_again(
 
 
 def _reports(owned: tuple[TopicPartitions, ...] | None, member: ConsumerGroupMember) -> bool:
-    """Whether the client reports exactly what is assigned to the member."""
+    """Whether the client reports exactly the partitions that are assigned to the member."""
     if owned is None:
         return False
     assigned = sum([len(held) for held in member.assigned.values()])
@@ -97,8 +99,8 @@ def answer(
     now: Instant,
     outcome: Outcome,
 ) -> ConsumerGroupHeartbeatReply:
-    """The reply, and a new session timer. `before`: the member after step 2; `after`: the member in
-    the end."""
+    """The reply to the heartbeat; also sets the session timer. `before`: the member after step 2;
+    `after`: the member at the end of the operation."""
     overrides = state.group_configs.get(group.group_id)
     state.deadlines.set(
         (SESSION, group.group_id, after.member_id),
@@ -124,7 +126,8 @@ def answer(
 def set_rebalance_timer(
     state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
 ) -> None:
-    """Set or cancel the rebalance timer of a member whose R8 was just written. Soft state."""
+    """Set or cancel the rebalance timer of a member for which an R8 was just written. Soft
+    state."""
     if member.state == MemberState.UNREVOKED_PARTITIONS:
         schedule_rebalance(state, group, member, now)
     else:
@@ -137,7 +140,7 @@ def _must_send_assignment(
     after: ConsumerGroupMember,
 ) -> bool:
     """Whether the reply has an assignment: if the member joins, if its client sent all fields (it
-    may have lost a reply), or if the assignment has changed."""
+    may have missed a reply), or if the assignment has changed."""
     if request.member_epoch == 0:
         return True
     is_full_request = (

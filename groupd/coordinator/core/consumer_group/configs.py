@@ -39,21 +39,21 @@ CONFIGS = (_SESSION_TIMEOUT, _HEARTBEAT_INTERVAL, _ASSIGNMENT_INTERVAL)
 
 
 def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective session timeout of the group's consumer members."""
+    """The effective session timeout, in ms, of the group's members on the consumer protocol."""
     if not overrides:
         return config.consumer_session_timeout_ms
     return _SESSION_TIMEOUT.number(config, overrides)
 
 
 def heartbeat_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective heartbeat interval, as members are told."""
+    """The effective heartbeat interval in ms, which members get in their replies."""
     if not overrides:
         return config.consumer_heartbeat_interval_ms
     return _HEARTBEAT_INTERVAL.number(config, overrides)
 
 
 def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective least time between two target assignments."""
+    """The effective shortest time, in ms, between two target assignments."""
     if not overrides:
         return config.consumer_assignment_interval_ms
     return _ASSIGNMENT_INTERVAL.number(config, overrides)

@@ -1,14 +1,14 @@
-"""The target of a large group, computed and installed in slices while others are served (ADR 20).
+"""The target of a large group, computed and installed in slices while other requests are served
+(ADR 20).
 
-Everybody else would have to wait if it were computed in one go. So there is a task that takes a
-snapshot of the group and does one slice of work for each turn of the event loop. The heartbeats
-that have found the target due wait for it (`shared_target`). Members that join meanwhile get the
-next target.
+If it were computed in one go, all other requests would have to wait. So a task takes a snapshot of
+the group and does one slice of work in each turn of the event loop. The heartbeats that have found
+the target due wait for it (`shared_target`). Members that join meanwhile get the next target.
 
 The records are written in parts, since a target of thousands of members does not fit into one
-batch. First come the targets that shrink, then those that grow, and R6, which moves the assignment
-epoch, comes last. So at every point of the log no partition is in two targets, and a coordinator
-that ends in between starts a new computation from there.
+batch. First come the targets that shrink, then those that grow. R6, which moves the assignment
+epoch, comes last. So at every point of the log no partition is in two targets. If the coordinator
+fails in between, it starts a new computation from there after the load.
 """
 
 from __future__ import annotations
@@ -53,33 +53,34 @@ def is_large(state: ShardState, group: ConsumerGroup) -> bool:
 
 
 def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
-    """A target is due: start its computation, unless one is under way or has just failed."""
+    """A target is due: start its computation, unless one is under way or the assignor has just
+    failed."""
     if group.computation is None or not group.computation.holds_back(now):
         outcome.tasks.append(_next_slice(group.group_id, None))
 
 
 def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether a target is being computed."""
     computation = group.computation
     return computation is not None and not computation.failed and computation.holds_back(now)
 
 
 def has_failed(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether the assignor has just failed, so that nobody should wait for it."""
+    """Whether the assignor has just failed, so that no heartbeat should wait for its target."""
     computation = group.computation
     return computation is not None and computation.failed and computation.holds_back(now)
 
 
 def is_requested(group: ConsumerGroup, outcome: Outcome) -> bool:
-    """Whether a target is being computed, or this outcome starts the computation."""
+    """Whether a target is being computed, or `outcome` starts the computation."""
     if group.computation is not None and not group.computation.failed:
         return True
     return any(task.kind == TASK_KIND for task in outcome.tasks)
 
 
 def come_back_ms(group: ConsumerGroup, member: ConsumerGroupMember, interval_ms: int) -> int:
-    """The heartbeat interval to answer while a target is being computed: shorter than
-    `interval_ms` for a member that has no partitions before the target is there."""
+    """The heartbeat interval, in ms, of a reply that is sent while a target is being computed. It
+    is shorter than `interval_ms` for a member that has no partitions, since it gets some only with
+    the target."""
     if member.assigned:
         return interval_ms
     steps = 1 + len(group.members) // target_limits.COME_BACK_MEMBERS
@@ -87,8 +88,8 @@ def come_back_ms(group: ConsumerGroup, member: ConsumerGroupMember, interval_ms:
 
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """Do the next slice. `result`: the TargetComputation that it belongs to, or None to start
-    one."""
+    """Do the next slice. `result`: the TargetComputation that the slice belongs to, or None to
+    start a computation."""
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()
@@ -104,7 +105,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
         outcome = computation.steps.send(now)
     except StopIteration:
         group.computation = None
-        # The group may have changed meanwhile: see whether another target is due.
+        # The group may have changed meanwhile, so another target may be due.
         return Outcome(tasks=[_next_slice(group.group_id, None)])
     except AssignorFailed as failure:
         computation.failed = True
@@ -114,13 +115,13 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 
 def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
-    """A task that only gives others their turn: `complete` does the work."""
+    """A task that only lets other requests be served before `complete` does the work."""
     return Task(TASK_KIND, group_id, lambda: at_once(computation))
 
 
 def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:
-    """Start a computation; None if no target is due any more, or another computation is under
-    way."""
+    """Start a computation. Returns None if no target is due any more, or another computation is
+    under way."""
     if group.computation is not None and group.computation.holds_back(now):
         return None
     if not group.members or not is_target_due(state, group, group.group_epoch, now):
@@ -169,9 +170,10 @@ def _steps(
 def _target_records(
     group: ConsumerGroup, snapshot: GroupSnapshot, changed: Mapping[str, Assignment]
 ) -> Iterator[Record | None]:
-    """R7 of the members that are still in the group, first of those whose target shrinks. Each is
-    made when it is asked for, so that it sees the records of the parts before. None: many members
-    needed no record, so end the slice."""
+    """The R7 records of the members that are still in the group, first of those whose target
+    shrinks. Each record is made when the iterator reaches it, so that it takes into account the
+    records of the parts before. None means that many members needed no record, and the slice should
+    end."""
     done: set[str] = set()
     for number, (old_id, target) in enumerate(changed.items()):
         if number % target_limits.UNCHANGED_MEMBERS == 0:
@@ -191,7 +193,7 @@ def _target_records(
 
 def _present_id(group: ConsumerGroup, snapshot: GroupSnapshot, member_id: str) -> str:
     """The id under which a member of the snapshot is in the group now, or "" if it has left. A
-    static member may have been replaced meanwhile: its target is for the instance."""
+    static member may have been replaced meanwhile: its target belongs to the instance."""
     if member_id in group.members:
         return member_id
     instance_id = snapshot.members[member_id].instance_id
@@ -208,7 +210,8 @@ def _intersection(stored: Assignment, target: Assignment) -> Assignment:
 
 
 def _parts(found: Iterator[Record | None]) -> Iterator[list[Record]]:
-    """The records of one slice at a time, perhaps none: so many as surely fit into a batch."""
+    """The records of one slice at a time, possibly none. A slice has only so many that they surely
+    fit into a batch."""
     part: list[Record] = []
     partitions = 0
     for record in found:

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe of one group (docs/spec/consumer-group.md#9).
 
-Reads the state as it stands; the shell lets the reply wait for the group's pending records, so
-that no client learns of what may still be lost.
+Reads the current state. The shell holds the reply back until the group's pending records are
+durable, so that no client sees what may still be lost.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from groupd.protocol.messages.lazily import Lazily
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 MANY_MEMBERS = 100
-"""If a group has more members than this, the reply is made later, but shows them as they are
-now."""
+"""If a group has more members than this, the reply is built later, from a copy of the members as
+they are now."""
 
 
 def handle(
@@ -49,8 +49,8 @@ def handle(
 def describe(
     state: ShardState, context: RequestContext, group_id: str, include_operations: bool
 ) -> DescribedConsumerGroup:
-    """One group of the reply. Errors stand in the result, because each group has its own; access
-    to the group was checked before the shard was asked (`frontend.groups`)."""
+    """Describes one group. Errors are part of the result, because each group of the reply has its
+    own. Access to the group was checked before the shard was asked (`frontend.groups`)."""
     if not group_id:
         return DescribedConsumerGroup(group_id, ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(group_id)
@@ -85,7 +85,7 @@ def describe(
 def _described(
     group: ConsumerGroup, members: list[ConsumerGroupMember], image: MetadataImage
 ) -> Sequence[DescribedConsumerMember]:
-    """The members as they are now, also if they are made into a reply later: members and targets
+    """The members as they are now, even if the reply is built from them later. Members and targets
     are never changed, only replaced, so a copy of the dict is enough."""
     if len(members) <= MANY_MEMBERS:
         return tuple(_member(member, group.targets, image) for member in members)
@@ -118,7 +118,8 @@ def _member(
 def _named(
     partitions: Mapping[TopicId, Iterable[int]], image: MetadataImage
 ) -> tuple[NamedTopicPartitions, ...]:
-    """The partitions with the names of their topics, without topics that do not exist any more."""
+    """The partitions with the names of their topics; topics that do not exist any more are left
+    out."""
     return tuple(
         NamedTopicPartitions(
             topic_id, image.by_id[topic_id].name, tuple(sorted(partitions[topic_id]))
@@ -141,6 +142,6 @@ def _may_describe_topics(
         target = group.targets.get(member.member_id, NO_TARGET)
         found.update(member.assigned, member.pending_revocation, target)
     topics = {image.by_id[topic_id].name for topic_id in found if topic_id in image.by_id}
-    # Every topic is asked for, so that the audit log names all that are hidden.
+    # Every topic is checked, so that the audit log names all that are hidden.
     seen = [context.allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in sorted(topics)]
     return all(seen)

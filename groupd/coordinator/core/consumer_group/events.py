@@ -18,7 +18,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 
 event = partial(Event, TYPE_NAME)
-"""Makes an event of a consumer group."""
 
 
 def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:
@@ -51,7 +50,7 @@ def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = 
 def member_arrived(
     group_id: str, member: ConsumerGroupMember, replaced: ConsumerGroupMember | None
 ) -> Event:
-    """A member that is new, or takes a static member's place."""
+    """A member that is new, or that takes the place of a static member."""
     details = identity(member.client_id, member.client_host, member.instance_id)
     if replaced is None:
         return event(
@@ -71,7 +70,8 @@ def member_removed(
     cause: str,
     image: MetadataImage,
 ) -> Event:
-    """MEMBER_LEFT or MEMBER_FENCED; `freed`: what the member owned or was revoking."""
+    """The kind is MEMBER_LEFT or MEMBER_FENCED; `freed`: the partitions that the member owned or
+    was revoking."""
     held = (member.assigned, member.pending_revocation)
     freed = {
         topic_id: sorted(number for one in held for number in one.get(topic_id, ()))
@@ -83,7 +83,7 @@ def member_removed(
 
 
 def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
-    """A static member that left and is expected back."""
+    """A static member that left for a while."""
     return event(
         EventKind.MEMBER_LEFT,
         group_id,
@@ -97,7 +97,8 @@ def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
 def reconciled(
     group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
 ) -> list[Event]:
-    """What one reconciliation step did to a member. `complete`: it has its whole target now."""
+    """What one reconciliation step did to a member. `complete`: the member has its whole target
+    now."""
     happened: list[Event] = []
     waits = after.state == MemberState.UNRELEASED_PARTITIONS
 

@@ -1,7 +1,7 @@
 """Removal of members, whatever the reason: leave, session or rebalance expiry, administration.
 
-Every removal passes through `fence_members`; whatever must happen when members go (the target of
-the rest, a conversion back to a classic group) belongs there and nowhere else.
+Every removal passes through `fence_members`. Whatever must happen when members are removed (the
+target of the others, a conversion back to a classic group) belongs there and nowhere else.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def fence_members(
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
     """Removes members as `remove_members` does. But if only members on the classic protocol stay,
-    the group becomes a classic one where it may (docs/spec/consumer-group.md#8 "Downgrade" (a)).
-    The caller adds replies."""
+    the group becomes a classic one where the migration policy allows it
+    (docs/spec/consumer-group.md#8 "Downgrade" (a)). The caller adds the replies."""
     if members and state.migration is not None:
         converted = state.migration.without_members(group, members, kind, cause, now, causes)
         if converted is not None:
@@ -57,12 +57,13 @@ def remove_members(
     cause: str,
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
-    """docs/spec/consumer-group.md#4 "Leave -1": T8, T7, T5 of each, T16 of expressions that no
-    member uses any more, one R3, R6 when the group becomes empty. No target is computed now.
+    """Removes members (docs/spec/consumer-group.md#4 "Leave -1"): T8, T7, T5 of each member, T16 of
+    expressions that no member uses any more, one R3, and R6 if the group becomes empty. No target
+    is computed now.
 
-    `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
-    MEMBER_FENCED. `causes`: the causes of members that have one of their own, by member id. The
-    caller adds replies.
+    `members`: distinct members of the group; if there are none, nothing happens. `kind`:
+    MEMBER_LEFT or MEMBER_FENCED. `causes`: by member id, the causes of members that have a cause of
+    their own. The caller adds the replies.
     """
     outcome = Outcome(gate=group.group_id)
     if not members:
@@ -110,12 +111,13 @@ def _bump(
         )
     )
     if removed == len(group.members):
-        # Timestamp 0: the next first member must not wait for the assignment interval.
+        # Timestamp 0: the next member that joins the empty group must not wait for the assignment
+        # interval.
         outcome.records.append(records.target_epoch(group.group_id, epoch, 0))
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
+    """A "consumer-session" or "consumer-rebalance" deadline has passed: remove the member."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
@@ -124,7 +126,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if member is None:
         return Outcome()
     if kind == REBALANCE:
-        # The member moved on: the deadline was for the epoch it is bound to.
+        # The member has reached another epoch; the deadline was for an earlier one.
         if group.rebalance_epochs.get(member_id) != member.member_epoch:
             return Outcome()
         cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"

@@ -1,8 +1,8 @@
-"""A consumer group: hard state, kept in step with its indexes by replay alone.
+"""A consumer group: hard state, and indexes over it that replay alone keeps up to date.
 
-Why the indexes: a steady heartbeat must not walk the members, so subscriber counts, assignor
-votes, the group state and the holders of partitions are counted as members change. Writers are
-the methods under "Replay"; everything else reads. Soft state stands at the end of `__init__`.
+Why the indexes: a steady heartbeat must not go through all members. So subscriber counts, assignor
+votes, the group state and the holders of partitions are counted as members change. The methods
+under "Replay" are the writers; everything else reads. Soft state is at the end of `__init__`.
 """
 
 from __future__ import annotations
@@ -28,39 +28,41 @@ TYPE_NAME = "consumer"
 SESSION = "consumer-session"
 REBALANCE = "consumer-rebalance"
 JOIN = "consumer-join"
-"""A member on the classic protocol was told to rejoin."""
+"""Deadline kind: a member on the classic protocol was told to rejoin and must do so by then."""
 SYNC = "consumer-sync"
-"""A member on the classic protocol has joined and is to send its SyncGroup."""
+"""Deadline kind: a member on the classic protocol has joined and must send its SyncGroup by
+then."""
 
 TARGET = "consumer-target"
-"""The group has waited long enough for further members: its target is computed now. This deadline
-and the next two belong to the group, so their member id is empty."""
+"""Deadline kind: the group has waited long enough for further members, and its target is computed
+now. Deadlines of this and the next two kinds belong to the group, so their member id is empty."""
 ANSWER = "consumer-answer"
-"""The group answers the next of its waiting heartbeats."""
+"""Deadline kind: the group answers the next of its waiting heartbeats."""
 PATIENCE = "consumer-patience"
-"""The oldest waiting heartbeat has waited as long as it may."""
+"""Deadline kind: the oldest waiting heartbeat has waited as long as it may."""
 
 SHARED_TARGET_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
-"""The deadlines of heartbeats that wait for a shared target."""
+"""The deadline kinds of heartbeats that wait for a shared target."""
 
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
-"""All kinds that a member's departure cancels."""
+"""The deadline kinds that are cancelled when a member leaves."""
 
 FIRST_CONSUMER_COMMIT_VERSION = 9
-"""OffsetCommit versions below cannot carry the errors of the consumer protocol."""
+"""Versions of OffsetCommit below this one cannot carry the errors of the consumer protocol."""
 
 NO_TARGET: Assignment = {}
-"""The target of a member without one."""
+"""The target of a member that has none."""
 
 INITIAL_EPOCH = 1
 """Group and assignment epoch of a new group."""
 
 
 class ConsumerGroup:
-    """docs/spec/consumer-group.md#3 "Group"; implements `coordinator.core.group.Group`.
+    """The hard state, indexes and soft state of a group (docs/spec/consumer-group.md#3 "Group");
+    implements `coordinator.core.group.Group`.
 
     `targets`, `members`, `static_members` (instance id -> member id) and the counts are read by
-    handlers and must not be changed by them.
+    handlers, which must not change them.
     """
 
     __slots__ = (
@@ -102,7 +104,7 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, Assignment] = {}
         self.regexes = ResolvedRegexes()
-        # Indexes over the above.
+        # Indexes over the hard state above.
         self.name_subscribers: dict[str, int] = {}
         self.regex_subscribers: dict[str, int] = {}
         self.assignor_votes: dict[str, int] = {}
@@ -112,8 +114,9 @@ class ConsumerGroup:
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
-        # `computation`: the computation of a target that comes later.
-        # `unacknowledged`: member id -> monotonic ms when it was told what it has not reported.
+        # `computation`: the computation of a target in slices (`deferred_target`).
+        # `unacknowledged`: member id -> monotonic ms at which the member was last sent an
+        # assignment that its client has not reported yet.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
         self.rejoin_epoch = 0
@@ -122,8 +125,9 @@ class ConsumerGroup:
         self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
         self.changes = 0
-        """Counts the records replayed into it and the assignments that members were told: while it
-        is the same, a settled member's heartbeat has the same reply."""
+        """Counts the records that were replayed into the group and the assignments that were sent
+        to members. As long as it stays the same, a settled member's heartbeat gets the same
+        reply."""
 
     # The Group protocol
 
@@ -164,8 +168,8 @@ class ConsumerGroup:
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """docs/spec/offsets-and-log.md#3.1 "Consumer"; an instance id does not count as an owner
-        here."""
+        """Checks an offset commit (docs/spec/offsets-and-log.md#3.1 "Consumer"). The instance id is
+        not checked here."""
         if generation_or_epoch < 0 and not self.members:
             return
         anonymous = generation_or_epoch == -1 and member_id == "" and instance_id is None
@@ -185,12 +189,12 @@ class ConsumerGroup:
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
-        """Nothing: only heartbeats prolong a consumer member's session."""
+        """Does nothing: only heartbeats prolong the session of a member of a consumer group."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None:
             if member_epoch >= 0:
-                # Upstream looks the null id up and fails; clients may rely on the code.
+                # Kafka looks the null id up and fails; clients may rely on the code.
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         member = self.members.get(member_id)
@@ -199,7 +203,7 @@ class ConsumerGroup:
         _check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
-        """Always allowed; subscribed topics are refused one by one."""
+        """Always allowed; partitions of subscribed topics are refused one by one."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -212,7 +216,7 @@ class ConsumerGroup:
         return commit_time
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
-        """Parked heartbeats are still to be answered, so their deadlines stay."""
+        """Cancels all deadlines but those of parked heartbeats, which still have to be answered."""
         deadlines.cancel_group(self.group_id, SHARED_TARGET_KINDS)
 
     def tombstones(self) -> list[Record]:
@@ -220,8 +224,8 @@ class ConsumerGroup:
         return self.tombstones_of(self.sorted_member_ids())
 
     def tombstones_of(self, ids: Sequence[str]) -> list[Record]:
-        """The same tombstones, for a group that has only these members once earlier records of the
-        same operation are replayed."""
+        """The tombstones of `tombstones`, but for a group that will have only these members once
+        earlier records of the same operation are replayed."""
         return [
             *(records.current_member_tombstone(self.group_id, id_) for id_ in ids),
             *(records.target_member_tombstone(self.group_id, id_) for id_ in ids),
@@ -235,7 +239,8 @@ class ConsumerGroup:
     # Reading
 
     def sorted_member_ids(self) -> list[str]:
-        """Member ids ascending; the list is the group's own, kept sorted once asked for."""
+        """Member ids, ascending. The list is the group's own and must not be changed; it stays
+        sorted once it was asked for."""
         if self._member_ids is None:
             self._member_ids = sorted(self.members)
         return self._member_ids
@@ -245,7 +250,8 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def is_classic_only(self, without: Container[str] = ()) -> bool:
-        """Every member is on the classic protocol, except for those in `without` (member ids)."""
+        """Whether every member is on the classic protocol, apart from those in `without` (member
+        ids)."""
         return all(
             member.classic is not None
             for member_id, member in self.members.items()
@@ -253,13 +259,14 @@ class ConsumerGroup:
         )
 
     def subscribed_topics(self) -> set[str]:
-        """Names of all topics that a member subscribes to, by name or resolved expression."""
+        """The names of all topics that a member subscribes to, by name or by a resolved
+        expression."""
         return self.name_subscribers.keys() | self.regexes.topics.keys()
 
     # Replay
 
     def put_member(self, member: ConsumerGroupMember) -> None:
-        """Add or replace a member; raises ReplayError if it takes a held partition."""
+        """Add or replace a member. Raises ReplayError if it takes a partition that is held."""
         old = self.members.get(member.member_id)
         if old is None:
             self._add_member_id(member.member_id)
@@ -303,7 +310,7 @@ class ConsumerGroup:
             del self.static_members[instance_id]
 
     def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
-        """Move the member from its old to its new place in every count."""
+        """Update every count for a member that was `old` and is `new` now."""
         move(self._stable_at, _stable_epoch(old), _stable_epoch(new))
         if old is not None and new is not None and new.is_described_as(old):
             return
@@ -341,9 +348,9 @@ def _check_commit(
     api_version: int | None,
     skip_partition: Callable[[str, int], bool],
 ) -> None:
-    """Rules 4-7 for a known member: a late commit passes while every partition has been with the
-    member since the epoch it was sent at. `api_version` of OffsetCommit; None = transactional,
-    where the caller translates the code for old versions. Raises ApiError."""
+    """Rules 4-7 for a known member. A commit with an older epoch passes if every partition has been
+    with the member since that epoch. `api_version`: that of OffsetCommit; None for a transactional
+    commit, where the caller translates the code for old versions. Raises ApiError."""
     too_old = api_version is not None and api_version < FIRST_CONSUMER_COMMIT_VERSION
     if too_old and member.classic is None:
         raise ApiError(
@@ -366,7 +373,8 @@ def _check_commit(
 
 
 def _check_fetch(member: ConsumerGroupMember, received_epoch: int) -> None:
-    """Any difference is stale: what was fetched must be what will be consumed from."""
+    """Raises ApiError unless the epochs are equal: the member must fetch the offset of exactly the
+    assignment that it will consume."""
     if received_epoch != member.member_epoch:
         raise _stale(member, received_epoch)
 

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (docs/spec/consumer-group.md#V11 to #V19, #4; KIP-848): the heart of the
-coordinator.
+"""ConsumerGroupHeartbeat (docs/spec/consumer-group.md#V11 to #V19, #4; KIP-848), the central
+request of consumer groups.
 
-Three steps: create or update the member, perhaps bumping the group epoch; compute a target
-assignment if the group epoch is ahead of it; reconcile the member with its target. Every decision
-uses the state before the operation's own records. Soft state is written at the very end.
+Three steps: create or update the member, which may bump the group epoch; compute a target
+assignment if the group epoch is ahead of the target's; reconcile the member with its target. Every
+decision uses the state before the operation's own records. Soft state is written at the very end.
 
 A steady heartbeat, in which nothing differs, must stay cheap: no copy of the member, nothing that
 grows with the group.
@@ -56,10 +56,11 @@ def handle(
     request: ConsumerGroupHeartbeatRequest,
     now: Instant,
 ) -> Outcome:
-    """One heartbeat that has passed the front-end checks (docs/spec/consumer-group.md#V1 to #V10).
+    """Handles one heartbeat that has passed the front-end checks (docs/spec/consumer-group.md#V1 to
+    #V10).
 
-    Raises ApiError. An assignor's failure comes as an outcome instead, without records and with
-    the event that tells the operator what was wrong; clients see UNKNOWN_SERVER_ERROR.
+    Raises ApiError. If an assignor fails, the outcome has no records, but an event that tells the
+    operator what was wrong; clients see UNKNOWN_SERVER_ERROR.
     """
     if request.member_epoch < 0:
         return _leave(state, context, request, now)
@@ -94,24 +95,24 @@ def _regular(
     if joined.is_new:
         outcome.events.append(events.event(EventKind.GROUP_CREATED, group.group_id))
 
-    # 1. The member's subscription and the group epoch.
+    # Step 1: the member's subscription and the group epoch.
     cause = ""
     if joined.conversion is not None:
         outcome.events.append(joined.conversion.event())
         cause = "the group was a classic group"
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
-    # A converted group has its target at once, in the same write.
+    # A converted group gets its target at once, in the same write.
     plan = plan_target(state, group, step, now, at_once=joined.conversion is not None)
     if plan.way is Way.SHARED:
         step.note(state, group, now, outcome)
         shared_target.wait(state, context, group, request, step, now, outcome)
         return outcome
 
-    # 2. and 3. The target assignment, and the member's way towards it.
+    # Steps 2 and 3: the target assignment, and the member's reconciliation with it.
     after = assign(state, group, step, plan, request.topic_partitions, now, outcome)
 
-    # Soft state, now that nothing can fail any more.
+    # Soft state is written now, when nothing can fail any more.
     step.note(state, group, now, outcome)
     if joined.conversion is not None:
         joined.conversion.finish(now, outcome)
@@ -122,8 +123,9 @@ def _regular(
 
 
 def _is_settled(group: ConsumerGroup, member: ConsumerGroupMember, now: Instant) -> bool:
-    """Whether neither the group nor the member has anything to do. With regular expressions there
-    may always be something: they are looked at with every heartbeat."""
+    """Whether neither the group nor the member has anything to do. If the group has regular
+    expressions, a heartbeat may always have something to do, because it checks whether they are to
+    be resolved."""
     return (
         member.is_reconciled_to(group.assignment_epoch)
         and group.group_epoch <= group.assignment_epoch
@@ -144,7 +146,8 @@ def _leave(
     request: ConsumerGroupHeartbeatRequest,
     now: Instant,
 ) -> Outcome:
-    """`member_epoch` -1 or -2; all fields but the identity are ignored. Raises ApiError."""
+    """Handles a leave: `member_epoch` is -1 or -2; all fields but the identity are ignored. Raises
+    ApiError."""
     group = existing_group(state, request.group_id)
     member = _leaving_member(group, request)
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
@@ -172,8 +175,8 @@ def _leaving_member(
 
 
 def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Outcome:
-    """The member keeps what it has; what it was revoking is released. The session timer keeps
-    running from the last heartbeat."""
+    """A static member leaves for a while: it keeps what it has, and the partitions that it was
+    revoking are released. The session timer keeps running from the last heartbeat."""
     away = replace(
         member,
         member_epoch=LEAVE_STATIC_EPOCH,
@@ -188,8 +191,8 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Out
 
 
 def _without_epochs(assigned: PartitionEpochs) -> PartitionEpochs:
-    """The partitions, all at assignment epoch 0: the member will be compared with the epochs of its
-    next incarnation."""
+    """The partitions, all at assignment epoch 0: from now on these are compared with the epochs of
+    the next process of this static member, which begin at 0."""
     return {topic: dict.fromkeys(partitions, 0) for topic, partitions in assigned.items()}
 
 
@@ -201,13 +204,15 @@ def _may_rest(group: ConsumerGroup) -> bool:
 
 
 class ConsumerHeartbeatLease:
-    """When the reply to a settled member's repeated heartbeat may be sent again without handling
-    it. The heartbeat that found nothing to do hands out a lease. As long as the lease holds, the
-    same request has the same reply and the same only effect, a new session deadline. Only replay
-    changes a group and its members, and counts what it does, so one number says that nothing has
-    changed: the more members there are, the less is left of any of them in the processor's cache.
-    Not for groups with regular expressions: their heartbeats may have to schedule a
-    resolution."""
+    """Says whether the reply to a settled member's repeated heartbeat may be sent again without
+    handling the request. A heartbeat that found nothing to do hands out a lease. As long as the
+    lease holds, the same request has the same reply, and its only effect is a new session deadline.
+
+    Only replay changes a group and its members, and it counts its changes. So one number shows that
+    nothing has changed, and the lease need not read the member, which in a large group is hardly
+    ever in the processor's cache. There is no lease in groups with regular expressions: their
+    heartbeats may have to start a resolution.
+    """
 
     __slots__ = (
         "_changes",
@@ -235,8 +240,8 @@ class ConsumerHeartbeatLease:
         self._timeout_ms = timeout_ms
 
     def renew(self, now_ms: int) -> bool:
-        """The same request at `now_ms`: restart the member's session; False if the lease has
-        ended and the request must be handled in full."""
+        """The same request came again at `now_ms`: restart the member's session. Returns False if
+        the lease has ended and the request must be handled in full."""
         group, state, group_id = self._group, self._state, self.group_id
         deadline = self._deadline
         if (

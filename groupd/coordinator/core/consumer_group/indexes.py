@@ -1,4 +1,5 @@
-"""What a consumer group counts as its members change, and its resolved regular expressions."""
+"""Counters for what a consumer group counts as its members change, and its resolved regular
+expressions."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ K = TypeVar("K")
 
 
 def increment(counts: dict[K, int], key: K) -> bool:
-    """True if the key is new."""
+    """Count one more for `key`. True if the key is new."""
     before = counts.get(key, 0)
     counts[key] = before + 1
     return before == 0
 
 
 def decrement(counts: dict[K, int], key: K) -> bool:
-    """True if the key is gone."""
+    """Count one less for `key`. True if the key is gone."""
     left = counts[key] - 1
     if left:
         counts[key] = left
@@ -54,7 +55,7 @@ NEVER = -(2**63)
 
 
 class ResolvedRegexes:
-    """Hard state of type-16 records. `topics` counts the expressions that match a topic;
+    """Hard state of type-16 records. `topics`: for each topic, how many expressions match it;
     `refreshed_at_ms` and `version` are those of the newest resolution."""
 
     __slots__ = ("_resolved", "refreshed_at_ms", "topics", "version")
@@ -75,7 +76,7 @@ class ResolvedRegexes:
         return self._resolved.get(pattern)
 
     def topics_of(self, pattern: str) -> tuple[str, ...]:
-        """The topics that an expression matches; () if there is no expression or it is not resolved
+        """The topics that an expression matches; () if the expression is unknown or not resolved
         yet."""
         resolved = self._resolved.get(pattern) if pattern else None
         return () if resolved is None else resolved.topics

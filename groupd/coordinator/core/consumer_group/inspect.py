@@ -1,5 +1,5 @@
-"""What is shown of a consumer group: epochs, members, and what it waits for, which is its target,
-the topics of regular expressions, or its members."""
+"""What is shown of a consumer group: epochs, members, and what it waits for (its target, the topics
+of regular expressions, or members)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from groupd.protocol.messages import TopicId, TopicIdPartition
 
 
 class _ConsumerSnapshot:
-    """What is shown of a group, at one moment: members and targets are immutable."""
+    """What is shown of a group, at one moment. Members and targets are immutable."""
 
     __slots__ = ("_member_ids", "_members", "image", "targets")
 
@@ -56,7 +56,7 @@ class _ConsumerSnapshot:
         self.image = image
 
     def members(self, after: str | None = None) -> Iterator[ConsumerGroupMember]:
-        """The members by id, beginning behind the id `after`."""
+        """The members by id, those after the id `after`."""
         start = 0 if after is None else bisect_right(self._member_ids, after)
         return (self._members[one] for one in islice(self._member_ids, start, None))
 
@@ -67,9 +67,9 @@ class _ConsumerSnapshot:
 def inspect(
     state: ShardState, group: ConsumerGroup, now: Instant, after: str | None = None
 ) -> dict[str, Any]:
-    """`blocked`: what the group waits for. The lists may be long, so they are iterators: they show
-    this moment, but are made when they are read. None in them is no item but a point where other
-    work may run."""
+    """The description of the group. `blocked`: what the group waits for. The lists may be long, so
+    they are iterators: they show this moment, but are built while they are read. None in them is
+    not an item but a point where other work may run."""
     snapshot = _ConsumerSnapshot(group, state.image)
     return {
         "group_epoch": group.group_epoch,
@@ -116,8 +116,8 @@ def _shown(snapshot: _ConsumerSnapshot, member: ConsumerGroupMember) -> Steps[di
 
 
 def awaited(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[dict[str, Any]]:
-    """The next target, which no timer brings: the first heartbeat after that time computes it
-    (KIP-1263)."""
+    """When the next target is due. It has no timer: the first heartbeat after that time computes
+    the target (KIP-1263)."""
     if group.assignment_epoch >= group.group_epoch:
         return
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
@@ -141,8 +141,8 @@ def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
 
 
 def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
-    """The partitions of a member by topic id, with those that it is revoking: until it has
-    confirmed the revocation it may still commit."""
+    """The partitions of a member by topic id. They include those that it is revoking, since it may
+    still commit for them until it has confirmed the revocation."""
     member = group.members[member_id]
     return chain(member.assigned.items(), member.pending_revocation.items())
 
@@ -150,13 +150,13 @@ def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
 def _waits(
     state: ShardState, group: ConsumerGroup, snapshot: _ConsumerSnapshot, now: Instant
 ) -> Iterator[Wait | None]:
-    """What the group waits for. That is nothing unless it is Assigning or Reconciling or has
-    expressions to resolve. First comes the group as a whole, then each wanted partition with the
-    member that still holds it, then members that nothing else explains. None is no item but a point
-    where other work may run."""
+    """What the group waits for. There is nothing unless the group is Assigning or Reconciling, or
+    has expressions to resolve. First come the waits of the group as a whole, then each wanted
+    partition with the member that still holds it, then members that appear in none of these. None
+    is not an item but a point where other work may run."""
     group_waits = [*_target(state, group, now), *_topics(state, group, now)]
     deadlines = _Deadlines(state, group.group_id, now)
-    # Of this moment: the rest may be read later.
+    # Taken now, because the iterator may be read later.
     reconciling = group.state_name() == "Reconciling"
     epoch = group.assignment_epoch
     return _all(snapshot, group_waits, deadlines, epoch, reconciling)
@@ -192,7 +192,8 @@ class _Deadlines:
         self._now = now
 
     def left_ms(self, member_id: str, *kinds: str) -> int | None:
-        """How many ms are left of the first of these kinds of deadlines that is set."""
+        """The ms that are left of the first of these kinds of deadlines that is set; None if none
+        is set."""
         for kind in kinds:
             found = due_in(self._deadlines, (kind, self._group_id, member_id), self._now)
             if found is not None:
@@ -271,7 +272,7 @@ def _partitions(snapshot: _ConsumerSnapshot, deadlines: _Deadlines) -> Iterator[
 def _wanted(
     snapshot: _ConsumerSnapshot,
 ) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
-    """The partitions that members do not have yet of their targets. None is no item but a point
+    """The partitions of their targets that members do not have yet. None is not an item but a point
     where other work may run."""
     pace = Pace()
     for member in snapshot.members():

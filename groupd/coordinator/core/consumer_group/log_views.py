@@ -1,5 +1,5 @@
 """What the records of a consumer group say to readers of a log: events for the history of a group,
-faults for `groupd log verify`."""
+and faults for `groupd log verify`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def member_metadata(
     key: ConsumerGroupMemberMetadataKey,
     value: ConsumerGroupMemberMetadataValue | None,
 ) -> Iterator[LoggedEvent]:
-    """A member that joined or left."""
+    """The event of a member that joined or left."""
     members = before.members if isinstance(before, ConsumerGroup) else {}
     known = members.get(key.member_id)
     if value is None:
@@ -44,7 +44,7 @@ def group_metadata(
     key: ConsumerGroupMetadataKey,
     value: ConsumerGroupMetadataValue | None,
 ) -> Iterator[LoggedEvent]:
-    """A new group epoch, or the end of the group."""
+    """The event of a new group epoch, or of the end of the group."""
     if value is None:
         if before is not None:
             yield LoggedEventKind.DELETED, "", -1, {}
@@ -57,7 +57,7 @@ def current_member(
     key: ConsumerGroupCurrentMemberKey,
     value: ConsumerGroupCurrentMemberValue | None,
 ) -> Iterator[LoggedEvent]:
-    """Another assignment of a member."""
+    """The event of a member's new assignment."""
     if value is None:
         return
     held = {topic.topic_id: set(topic.partitions) for topic in value.assigned}
@@ -72,14 +72,14 @@ def current_member(
 def current_member_problems(
     key: ConsumerGroupCurrentMemberKey, value: ConsumerGroupCurrentMemberValue
 ) -> Iterator[str]:
-    """A member epoch that goes back."""
+    """Reports a member epoch that decreases."""
     epoch, before = value.member_epoch, value.previous_member_epoch
     if 0 <= epoch < before:
         yield f"a member of group {key.group} goes from epoch {before} to {epoch}"
 
 
 def group_problems(group: ConsumerGroup) -> Iterator[str]:
-    """Epochs and targets that do not go together once the whole log is applied."""
+    """Reports epochs and targets that contradict each other once the whole log is applied."""
     name = f"group {group.group_id}"
     if group.assignment_epoch > group.group_epoch:
         yield (

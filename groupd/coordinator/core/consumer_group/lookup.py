@@ -1,4 +1,4 @@
-"""Finding the group of a request (docs/spec/consumer-group.md#V11, #4 step 1)."""
+"""Finds the group and the member of a request (docs/spec/consumer-group.md#V11, #4 step 1)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from groupd.protocol.records.schema import Record
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
-    """The consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is none, or one of
-    another type."""
+    """The consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is none, or the group is
+    of another type."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -35,8 +35,8 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 
 def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
-    """The group for an epoch-0 heartbeat. A new or converted group is not part of the state:
-    replay puts it there. Raises GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED."""
+    """The group of an epoch-0 heartbeat. A new or converted group is not in the state yet: replay
+    puts it there. Raises GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
@@ -58,8 +58,9 @@ def _not_consumer(group: Group) -> ApiError:
 
 
 class Resolved(Struct, frozen=True):
-    """The member after step 2. `replaced`: the static member whose place it takes; `records`:
-    the replacement's; `is_new`: it was not in the group under any id."""
+    """The member after step 2. `replaced`: the static member whose place it takes; `records`: those
+    of the replacement; `is_new`: the group had no such member, neither by member id nor by instance
+    id."""
 
     member: ConsumerGroupMember
     is_new: bool = False
@@ -70,7 +71,7 @@ class Resolved(Struct, frozen=True):
 def check_size(
     group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int
 ) -> None:
-    """A full group takes neither a new member nor a new instance
+    """Raises GROUP_MAX_SIZE_REACHED for a new member or a new instance if the group is full
     (docs/spec/consumer-group.md#V12)."""
     if len(group.members) < max_size or member_id in group.members:
         return
@@ -84,8 +85,8 @@ def check_size(
 def resolve(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
 ) -> Resolved:
-    """The member that a heartbeat means (docs/spec/consumer-group.md#V13, #V14, #V15, #V16).
-    `member_id` is the request's, or the one generated for it."""
+    """Finds the member of a heartbeat (docs/spec/consumer-group.md#V13, #V14, #V15, #V16).
+    `member_id` is the request's, or the one generated for it. Raises ApiError."""
     if request.instance_id is not None:
         return _resolve_static(group, member_id, request.instance_id, request)
     member = group.members.get(member_id)
@@ -119,8 +120,8 @@ def _resolve_static(
 
 
 def replacement(group: ConsumerGroup, owner: ConsumerGroupMember, member_id: str) -> Resolved:
-    """`owner` under a new member id, with the records for that: T8, T7, T5, R5, R7, R8. Its timers
-    stay; without their member they do nothing."""
+    """`owner` under a new member id, with the records for that: T8, T7, T5, R5, R7, R8. The timers
+    of the old member id stay set, but do nothing once that member is gone."""
     member = replace(owner, member_id=member_id, member_epoch=0, previous_member_epoch=0)
     changes = records.member_removal(group.group_id, owner.member_id)
     changes.append(records.member_metadata(group.group_id, member))
@@ -130,8 +131,8 @@ def replacement(group: ConsumerGroup, owner: ConsumerGroupMember, member_id: str
 
 
 def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """The instance must be known and belong to this member id
-    (docs/spec/consumer-group.md#V15)."""
+    """The member of the instance. Raises UNKNOWN_MEMBER_ID if the instance is unknown,
+    FENCED_INSTANCE_ID if it belongs to another member id (docs/spec/consumer-group.md#V15)."""
     owner = group.static_member(instance_id)
     if owner is None:
         raise ApiError(
@@ -149,8 +150,9 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 def check_epoch(
     member: ConsumerGroupMember, received: int, owned: tuple[TopicPartitions, ...] | None
 ) -> None:
-    """docs/spec/consumer-group.md#V16. The previous epoch passes for a client that missed a reply,
-    if it owns nothing that it was not given."""
+    """Raises FENCED_MEMBER_EPOCH unless the request has the member's epoch, or 0
+    (docs/spec/consumer-group.md#V16). The previous epoch passes, too: the client may have missed a
+    reply. Then it must report its partitions, and only such as are assigned to it."""
     epoch = member.member_epoch
     if received in (0, epoch):
         return

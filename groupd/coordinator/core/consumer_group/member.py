@@ -1,6 +1,6 @@
 """One member of a consumer group: plain data, replaced as a whole.
 
-Rule: nothing here, the partition maps included, is changed after the member was put into a group.
+Rule: once a member was put into a group, nothing in it is changed, its partition maps included.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LEAVE_STATIC_EPOCH = -2
 """Member epoch of a static member that left for a while."""
 
 PartitionEpochs = Mapping[TopicId, Mapping[int, int]]
-"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
+"""Topic id -> partition -> assignment epoch (KIP-1251). There are no empty inner maps."""
 
 NAMES_KEPT = 256
-"""Subscriptions that are remembered, to be shared by members."""
+"""How many subscriptions are remembered, so that members can share them."""
 
 NO_PARTITION_EPOCHS: PartitionEpochs = {}
-"""Most members have nothing to revoke: they share this one."""
+"""Shared by the many members that have nothing to revoke."""
 
 
 class MemberState(IntEnum):
-    """Values as type-8 records store them; any other byte is UNKNOWN."""
+    """The states, with the values that type-8 records store; any other value is UNKNOWN."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -48,8 +48,9 @@ _STATES = {int(state): state for state in MemberState}
 
 
 class ConsumerGroupMember(Struct):
-    """docs/spec/consumer-group.md#3 "Member". `subscribed_topic_names`: sorted, each once;
-    `subscribed_topic_regex`: "" for none; `classic`: None = on the consumer protocol."""
+    """A member (docs/spec/consumer-group.md#3 "Member"). `subscribed_topic_names`: sorted, each
+    once; `subscribed_topic_regex`: "" for none; `classic`: None if the member is on the consumer
+    protocol."""
 
     member_id: str
     member_epoch: int = 0
@@ -70,7 +71,7 @@ class ConsumerGroupMember(Struct):
     def described_by(
         self, member_id: str, value: ConsumerGroupMemberMetadataValue
     ) -> ConsumerGroupMember:
-        """The member with what a type-5 record says of it."""
+        """The member with the values of a type-5 record."""
         return ConsumerGroupMember(
             member_id,
             self.member_epoch,
@@ -98,7 +99,7 @@ class ConsumerGroupMember(Struct):
         assigned: PartitionEpochs,
         pending_revocation: PartitionEpochs,
     ) -> ConsumerGroupMember:
-        """The member with what a type-8 record says of it."""
+        """The member with the values of a type-8 record."""
         return ConsumerGroupMember(
             member_id,
             member_epoch,
@@ -118,8 +119,8 @@ class ConsumerGroupMember(Struct):
         )
 
     def is_described_as(self, other: ConsumerGroupMember) -> bool:
-        """Whether both subscribe to the same and prefer the same assignor: quick, and may say no
-        where it is so."""
+        """Whether both have the same subscription and prefer the same assignor. The check is quick:
+        it may return False for equal names in different tuples."""
         return (
             self.subscribed_topic_names is other.subscribed_topic_names
             and self.server_assignor == other.server_assignor
@@ -131,23 +132,23 @@ class ConsumerGroupMember(Struct):
 
 
 UNKNOWN_MEMBER = ConsumerGroupMember("")
-"""What is known of a member before its first record."""
+"""A member of which no record is known yet."""
 
 
 @lru_cache(maxsize=NAMES_KEPT)
 def canonical_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Topic names as members and records hold them: sorted, each once. Members that subscribe to
-    the same share them."""
+    """Topic names in the form that members and records hold: sorted, each once. Members with the
+    same subscription share one tuple."""
     return tuple(sorted(set(names)))
 
 
 def topic_partitions(epochs: PartitionEpochs) -> tuple[TopicPartitions, ...]:
-    """The partitions of a map in reply form: topics and partitions ascending."""
+    """The partitions of a map in the form of a reply: topics and partitions ascending."""
     return tuple(TopicPartitions(topic, tuple(sorted(epochs[topic]))) for topic in sorted(epochs))
 
 
 def owns_any(owned: tuple[TopicPartitions, ...] | None, partitions: PartitionEpochs) -> bool:
-    """Whether what the client reports intersects `partitions`. None (unchanged) counts as yes."""
+    """Whether the client reports any of `partitions` as its own. None (unchanged) counts as yes."""
     if owned is None:
         return True
     return any(
@@ -159,7 +160,7 @@ def owns_any(owned: tuple[TopicPartitions, ...] | None, partitions: PartitionEpo
 
 
 def is_subset(owned: tuple[TopicPartitions, ...], partitions: PartitionEpochs) -> bool:
-    """Whether every reported partition is in `partitions`."""
+    """Whether all partitions that the client reports are in `partitions`."""
     return all(
         partition in partitions.get(topic.topic_id, ())
         for topic in owned

@@ -1,14 +1,14 @@
 """When a member is expected to send its next heartbeat (ADR 25).
 
-A member hears of new partitions with its next heartbeat. An assignor that is free to choose who
-gets partitions that no member has should choose the members whose heartbeat comes first: those
-whose heartbeats wait for this very target, then those that were heard the longest time ago. A
-member that should have been heard by now may be dead, and partitions that it gets would rest until
-its session ends. Such members come last, as do members that cannot take anything with their next
-heartbeat.
+A member learns of new partitions with its next heartbeat. So an assignor that is free to choose who
+gets partitions that no member has should choose the members whose next heartbeat comes first: those
+whose heartbeats wait for this very target, then those whose last heartbeat is the longest ago. A
+member whose heartbeat is overdue may be dead, and partitions that it gets would not be consumed
+until its session ends. Such members come last, as do members that cannot take anything with their
+next heartbeat.
 
-The times are those of the session deadlines, soft state of the shard. After a restart all members
-were heard at the same time, and the order is that of member ids.
+The times are computed from the session deadlines, soft state of the shard. After a restart all
+sessions begin at the same time, so the order is that of member ids.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 
 NOW = -(1 << 62)
-"""The member's heartbeat waits for this target."""
+"""The expected time of a member whose heartbeat waits for this target."""
 
 LAST = 1 << 62
-"""The member may be dead, or cannot take partitions with its next heartbeat."""
+"""The expected time of a member that may be dead, or that cannot take partitions with its next
+heartbeat."""
 
 
 def expected(
     state: ShardState, group: ConsumerGroup, now: Instant, asking_id: str | None = None
 ) -> Callable[[str], int]:
-    """A function from member id to the monotonic time in ms of its next heartbeat, NOW or LAST. It
-    says what is expected when it is called, which may be long after this call.
+    """Returns a function from member id to the monotonic time in ms of the member's next heartbeat,
+    NOW or LAST. The function uses the state at the time when it is called, which may be long after
+    this call.
 
-    `asking_id`: the member whose request is answered with this target, if none waits for it.
+    `asking_id`: the member whose request is answered with this target, if no heartbeats wait for
+    it.
     """
     group_id = group.group_id
     overrides = state.group_configs.get(group_id)
@@ -61,7 +64,7 @@ def expected(
         if member is None or member.member_epoch == LEAVE_STATIC_EPOCH:
             return LAST
         ends_ms = deadlines.due((SESSION, group_id, member_id))
-        # A member on the classic protocol hears of its assignment in other ways.
+        # A member on the classic protocol learns of its assignment in other ways.
         if ends_ms is None or member.classic is not None:
             return LAST
         heard_ms = ends_ms - timeout_ms

@@ -1,8 +1,8 @@
 """Which member epoch holds each partition (docs/spec/consumer-group.md#3 "Partition-epoch map").
 
-Kept by replay alone; it is what keeps a partition from having two owners. A group holds nearly all
-partitions of its topics, so their epochs stand in an array, at the number of the partition: four
-bytes each, where a dictionary takes fifty.
+Only replay writes it; it prevents a partition from having two owners. A group holds nearly all
+partitions of its topics, so their epochs are in an array, indexed by partition: four bytes each,
+where a dictionary takes fifty.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ FREE = -1
 
 
 ARRAY_MAX = 1 << 17
-"""Partitions from this number on stand in a dictionary: a damaged log may hold any number."""
+"""Partitions with this number or a higher one are in a dictionary, because a damaged log may hold
+any number."""
 
 
 class PartitionEpochMap:
     """(topic, partition) -> member epoch of the holder, pending revocation included. A static
-    member that left for a while holds its partitions with -2: not free."""
+    member that left for a while holds its partitions with -2, so they are not free."""
 
     __slots__ = ("_topics",)
 
@@ -36,14 +37,15 @@ class PartitionEpochMap:
         return FREE if topic is None else topic.get(partition)
 
     def items(self) -> Iterator[tuple[TopicId, dict[int, int]]]:
-        """Copies of the epochs by topic, for invariants and tests."""
+        """The epochs by topic, as copies, for invariants and tests."""
         return ((topic_id, topic.copy()) for topic_id, topic in self._topics.items())
 
     def replace(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
-        """Move a member's holdings from its old to its new form; raises ReplayError."""
+        """Replace what a member held as `old` by what it holds as `new`. Raises ReplayError if it
+        cannot take a partition."""
         if old is not None and new is not None and _same_holdings(old, new):
             return
-        # At epoch -1 (FREE) a member holds nothing.
+        # At epoch -1, which is FREE, a member holds nothing.
         if old is not None and old.member_epoch != FREE:
             self._remove(old)
         if new is not None and new.member_epoch != FREE:
@@ -75,7 +77,7 @@ class PartitionEpochMap:
 
 
 class _Topic:
-    """The partitions of one topic. `held`: how many are not free."""
+    """The partitions of one topic. `held`: how many of them are not free."""
 
     __slots__ = ("_array", "_others", "held")
 
@@ -94,8 +96,8 @@ class _Topic:
         return found | (self._others or {})
 
     def take(self, partitions: Iterable[int], epoch: int) -> int | None:
-        """Give partitions to a member, up to the first one that is held at its epoch or a later
-        one, which is returned; None if all were free."""
+        """Give partitions to a member at `epoch`. Stops at the first partition that is held at this
+        epoch or a later one, and returns it; None if the member got all of them."""
         epochs = self._array
         highest = max(partitions, default=-1)
         if highest >= ARRAY_MAX:
@@ -131,8 +133,8 @@ class _Topic:
         return True
 
     def free(self, partitions: Iterable[int], epoch: int) -> None:
-        """Free the partitions that stand at `epoch`, that of the member that had them. Others may
-        have a newer holder already, because the log's compaction drops records."""
+        """Free those of the partitions that are held at `epoch`, that of the member that had them.
+        The others may have a newer holder already, because the log's compaction drops records."""
         epochs = self._array
         size = len(epochs)
         for partition in partitions:

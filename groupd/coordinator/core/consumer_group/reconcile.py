@@ -1,8 +1,8 @@
 """Reconciliation of one member with its target (docs/spec/consumer-group.md#5; KIP-848).
 
-A member first gives up the partitions that its target does not have. Until its client acknowledges
+A member first gives up the partitions that are not in its target. Until its client acknowledges
 that, it is in UNREVOKED_PARTITIONS and keeps its epoch. Then it moves to the target epoch and takes
-the partitions of its target that are free. If other members still hold some, it is in
+the partitions of its target that are free. If other members still hold some of them, it is in
 UNRELEASED_PARTITIONS, else in STABLE. A partition is free when no member holds it, or when the
 member itself holds it as pending revocation. So no partition ever has two owners.
 """
@@ -36,10 +36,10 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import TopicPartitions
 
 Owned = tuple[TopicPartitions, ...] | None
-"""The partitions that the client reports to own; None = unchanged."""
+"""The partitions that the client reports as its own; None = unchanged."""
 
 _Epochs = dict[TopicId, dict[int, int]]
-"""`PartitionEpochs` while they are made."""
+"""`PartitionEpochs` while they are being built."""
 
 
 def reconcile_member(
@@ -51,11 +51,11 @@ def reconcile_member(
     outcome: Outcome,
     installed: InstalledTarget | None = None,
 ) -> ConsumerGroupMember:
-    """3. Reconcile the member with its target: [R8]. Returns the member, the same object if it does
-    not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
+    """Step 3: reconcile the member with its target: [R8]. Returns the member, the same object if it
+    does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
 
     `subscription_changed`: whether this operation changed the subscription. `installed`: the target
-    that this operation has just computed; otherwise the stored one counts.
+    that this operation has just computed; None if the stored target counts.
     """
     target_epoch = group.assignment_epoch if installed is None else installed.epoch
     if not subscription_changed and member.is_reconciled_to(target_epoch):
@@ -125,7 +125,7 @@ def _advance(
 
 
 def _split(assigned: PartitionEpochs, wanted: Assignment) -> tuple[_Epochs, _Epochs]:
-    """The partitions that the member holds, in two parts: those that its target has, too, and those
+    """Splits the partitions that the member holds into those that its target has, too, and those
     that it must give up."""
     keep: _Epochs = {}
     revoke: _Epochs = {}
@@ -145,7 +145,8 @@ def _free(
     keep: PartitionEpochs,
     holders: PartitionEpochMap,
 ) -> tuple[dict[TopicId, list[int]], bool]:
-    """The new partitions that are free, and whether other members hold some that are not."""
+    """The partitions that the member gets now because they are free, and whether other members
+    still hold some of those that it wants."""
     free: dict[TopicId, list[int]] = {}
     blocked = False
     for topic, partitions in wanted.items():
@@ -164,10 +165,10 @@ def _free(
 def _prune(
     member: ConsumerGroupMember, subscription: EffectiveSubscription, owned: Owned
 ) -> ConsumerGroupMember:
-    """Take away the topics that the member has just unsubscribed from, without waiting for a
+    """Take away the topics that the member has just unsubscribed from, without waiting for a new
     target."""
     gone = _unsubscribed(member.assigned, subscription)
-    # Kafka writes R8 for a member without any topic even if it holds nothing.
+    # Kafka writes R8 for a member that subscribes to no topic, even if it holds nothing.
     nothing_left = not member.pending_revocation and subscription.is_empty()
     if not gone and not nothing_left:
         return member
@@ -192,8 +193,8 @@ def _changed(
     assigned: PartitionEpochs,
     pending: PartitionEpochs,
 ) -> ConsumerGroupMember:
-    """The member with these values, and its epoch as its previous one; the same object if that
-    changes nothing, so that no record is written for it."""
+    """The member with these values, and its current epoch as the previous one. Returns the same
+    object if nothing changes, so that no record is written."""
     unchanged = (
         epoch == member.member_epoch == member.previous_member_epoch
         and state == member.state

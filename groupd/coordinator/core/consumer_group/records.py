@@ -1,5 +1,5 @@
-"""Builders of the records of consumer groups (docs/spec/consumer-group.md#3): R5 = type 5, T5 = its
-tombstone.
+"""Builds the records of consumer groups (docs/spec/consumer-group.md#3): R5 is a record of type 5,
+T5 its tombstone.
 
 Rule: everything inside a record is sorted, so that equal states give equal bytes.
 """
@@ -140,13 +140,14 @@ def member_removal(group_id: str, member_id: str) -> list[Record]:
 
 
 def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
-    """The assignment that an R7 holds."""
+    """The assignment that the value of an R7 holds."""
     return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
 
 
 def partition_epochs(topics: Sequence[OwnedTopic], member_epoch: int) -> PartitionEpochs:
-    """The partition map that an R8 holds. Assignment epochs that are missing, or of another
-    number than the partitions (an older writer), stand for the member epoch, at least 0."""
+    """The partition map that an R8 holds. If assignment epochs are missing, or their number is not
+    that of the partitions (an older writer), the member epoch, at least 0, is used for all of
+    them."""
     if not topics:
         return NO_PARTITION_EPOCHS
     epochs: dict[TopicId, dict[int, int]] = {}

@@ -1,9 +1,9 @@
 """Regular expressions of a group (docs/spec/consumer-group.md#4.1): checking, scheduling,
 resolving, completing.
 
-RE2 syntax over whole topic names. One resolution per group is under way at a time; it covers all
-expressions of the group with the rights of the member whose heartbeat caused it, and its result
-comes back as an input, judged against the state of that moment.
+Expressions are in RE2 syntax and must match the whole topic name. Only one resolution of a group is
+under way at a time. It covers all expressions of the group, with the rights of the member whose
+heartbeat caused it. Its result comes back as an input and is applied to the state of that moment.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 TASK_KIND = "consumer-regex"
 
 MIN_REFRESH_INTERVAL_MS = 10_000
-"""Least time between two resolutions of a group."""
+"""The shortest time between two resolutions of a group."""
 
 FIRST_BY_CLOCK = 10**12
-"""Versions of metadata from here on count from wall milliseconds: they are of a daemon that was no
-node of a cluster. Those of a cluster count its changes."""
+"""Metadata versions from this number on count from wall-clock milliseconds: they come from a daemon
+that was not a node of a cluster. The versions of a cluster count its changes."""
 
 Resolution = Mapping[str, ConsumerGroupRegexValue]
-"""Result of the task: expression -> what it stands for."""
+"""The result of the task: expression -> the topics that it matches."""
 
 
 class RegexChange(Struct, frozen=True):
-    """How a member's change of expression affects the group. `dropped`: the old expression if
-    no other member uses it; `is_new`: no member used the new one; `bump`: topics change at once."""
+    """How a member's change of expression affects the group. `dropped`: the old expression if no
+    other member uses it; `is_new`: no member used the new expression; `bump`: the subscribed topics
+    change at once."""
 
     changed: bool = False
     dropped: str = ""
@@ -68,7 +69,8 @@ NO_CHANGE = RegexChange()
 def change_of(
     group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember
 ) -> RegexChange:
-    """Raises INVALID_REGULAR_EXPRESSION for a new expression that does not compile."""
+    """The change of expression from `before` to `after`. Raises INVALID_REGULAR_EXPRESSION for a
+    new expression that does not compile."""
     old, new = before.subscribed_topic_regex, after.subscribed_topic_regex
     if old == new:
         return NO_CHANGE
@@ -93,7 +95,7 @@ def check_compiles(pattern: str) -> None:
 
 
 def tombstone(group_id: str, change: RegexChange) -> list[Record]:
-    """T16 of the expression that lost its last member; also if it was never resolved."""
+    """T16 of the expression that no member uses any more, even if it was never resolved."""
     return [records.regex_tombstone(group_id, change.dropped)] if change.dropped else []
 
 
@@ -105,12 +107,13 @@ def task_if_due(
     change: RegexChange,
     now: Instant,
 ) -> Task | None:
-    """The resolution to start now, if any; `member` in its new form. The caller notes it in
-    `SoftState.regex_tasks`."""
+    """The resolution to start now, if one is due. `member`: the member as this operation leaves it.
+    The caller notes the task in `SoftState.regex_tasks`."""
     if not group.regex_subscribers and not change.is_new:
         return None
     refreshed_at_ms = group.regexes.refreshed_at_ms
-    # A time in the future says that the clock was set back, not that it is too early.
+    # If the last resolution is dated in the future, the clock was set back; then it is not too
+    # early.
     is_early = refreshed_at_ms <= now.wall_ms <= refreshed_at_ms + MIN_REFRESH_INTERVAL_MS
     if group.group_id in soft_of(state).regex_tasks or is_early:
         return None
@@ -152,12 +155,12 @@ def _resolver(
 def _matching(
     image: MetadataImage, pattern: str, context: RequestContext
 ) -> Steps[tuple[str, ...]]:
-    """Names of matching topics, internal ones included, that the principal may describe."""
+    """The names of the matching topics, internal ones included, that the principal may describe."""
     try:
         compiled = compile_pattern(pattern)
     except BadPattern:
-        # Only a log written elsewhere can hold one. Nothing matches, rather than every
-        # resolution of the group failing for ever.
+        # Only a log that was written elsewhere can hold such an expression. It matches nothing,
+        # because otherwise every resolution of the group would fail for ever.
         return ()
     found: list[str] = []
     for names in chunks(sorted(image.by_name)):
@@ -173,7 +176,7 @@ def _matching(
 
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """Take in what a task found; `result` is an exception if it failed, and a later heartbeat
+    """Apply what a task found. If the task failed, `result` is an exception, and a later heartbeat
     tries again. Expressions that no member uses any more are skipped."""
     soft_of(state).regex_tasks.discard(task.group_id)
     group = state.groups.get(task.group_id)
@@ -210,8 +213,8 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 
 def _has_stale_target(state: ShardState, group: ConsumerGroup, pattern: str) -> bool:
-    """Whether the target still gives a subscriber of a pattern that matches nothing what it had
-    under its old expression. Without a new target no other member would ever get that."""
+    """Whether the target still gives a subscriber of this pattern, which matches nothing, topics of
+    its old expression. Without a new target no other member would ever get these partitions."""
     return any(
         topic_id in state.image.by_id
         and state.image.by_id[topic_id].name not in member.subscribed_topic_names

@@ -1,9 +1,10 @@
 """Applies the records of consumer groups (types 3-8 and 16) to the groups of a shard.
 
-The only writer of their hard state, live and at load. Rules (docs/spec/consumer-group.md#3,
-docs/spec/offsets-and-log.md#5.2): values create group and member as needed; tombstones for what is
-unknown are ignored, since compaction may have removed the rest; a record replaces a simple classic
-group (offsets only) of its id; what contradicts the state is a ReplayError and fails the shard.
+It is the only writer of their hard state, live and at load. Rules (docs/spec/consumer-group.md#3,
+docs/spec/offsets-and-log.md#5.2): values create group and member as needed. Tombstones of unknown
+keys are ignored, since compaction may have removed the records before. A record replaces a simple
+classic group (offsets only) with its id. A record that contradicts the state raises ReplayError and
+fails the shard.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _applier(
     on_value: Callable[[ConsumerGroup, Any, Any], None],
     on_tombstone: Callable[[ShardState, ConsumerGroup, Any], None],
 ) -> Replay:
-    """How records of one kind are applied."""
+    """Returns a function that applies the records of one kind."""
 
     def apply(state: ShardState, key: Any, value: Any) -> None:
         group = state.groups.get(key.group)
@@ -215,4 +216,4 @@ APPLIERS: dict[type, Replay] = {
     ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
     ConsumerGroupRegexKey: _applier(_regex, _drop_regex),
 }
-"""How records are applied, by the class of their key."""
+"""By the class of a record's key, the function that applies the record."""

@@ -1,16 +1,16 @@
 """One target assignment for all members that join at about the same time (ADR 21).
 
-If a thousand members join at once and each join computed a target, each target would take away
-again most of what the one before gave out, and that moves at the pace of heartbeats. So a heartbeat
-that finds a target due waits. Its member is in the group, as if the assignment interval (KIP-1263)
-held the target back. The target is computed once no further change of the group has come
+Suppose a thousand members join at once and each join computes a target. Then each target takes away
+most of what the one before gave out, and partitions only move as fast as heartbeats come. So a
+heartbeat that finds a target due waits. Its member is in the group, as if the assignment interval
+(KIP-1263) held the target back. The target is computed once no further change of the group has come
 for a while, in a large group in slices (`deferred_target`). Then every waiting heartbeat is
 answered with it, as if its member had sent the next one.
 
-No heartbeat waits for long (`PATIENCE_MS`): if its target takes longer, it is answered without it
-and told to come back soon. A member has one waiting heartbeat. If it sends another one, over
-another connection, the later one counts and both get its answer. Answers go out in slices. How long
-all of this takes is told in `target_limits`.
+No heartbeat waits for long (`PATIENCE_MS`). If its target takes longer, it is answered without it,
+and the reply asks the client to send the next heartbeat soon. A member has one waiting heartbeat.
+If it sends another one, over another connection, the later one counts and both get its answer.
+Answers are sent in slices. The times and sizes are in `target_limits`.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def wait(
     now: Instant,
     outcome: Outcome,
 ) -> None:
-    """Let the heartbeat wait for the target that it has found due. Writes soft state, by group id:
-    a new group has no object in the state yet. `outcome`: that of step 1. An expression that it
-    wants resolved is resolved while the target waits; without a linger the target does not wait for
-    that, as in Kafka (docs/compat.md)."""
-    # The group's own id and not the request's: the deadline keeps it in memory.
+    """Let the heartbeat wait for the target that it has found due. Writes soft state by group id,
+    because a new group has no object in the state yet. `outcome`: that of step 1. If step 1 wants
+    regular expressions resolved, that is done while the target waits. Without a linger the target
+    does not wait for the resolution, as in Kafka (docs/compat.md)."""
+    # The group's own string and not the request's, because the deadline keeps it in memory.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
     of_all = soft_of(state).waiting_heartbeats
     heartbeats = of_all.get(group_id)
@@ -103,9 +103,9 @@ def wait(
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A deadline of waiting heartbeats has passed. TARGET: their target has waited for further
-    members long enough. PATIENCE: one of them has waited long enough. ANSWER: the next ones are to
-    be answered."""
+    """A deadline of waiting heartbeats has passed. TARGET: their target has waited long enough for
+    further members. PATIENCE: the oldest heartbeat has waited long enough. ANSWER: the next
+    heartbeats are to be answered."""
     kind, group_id, _ = key
     heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     if heartbeats is None:
@@ -133,15 +133,16 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
 
 
 def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """Do the next slice of a large group's computation, then see whether it was the last one."""
+    """Do the next slice of a large group's computation. If it was the last one, answer the waiting
+    heartbeats."""
     outcome = deferred_target.complete(state, task, result, now)
     _after_slice(state, task.group_id, now)
     return outcome
 
 
 def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
-    """Once the last slice is done and its records are in the state, answer the heartbeats whose
-    target is there; the others ask for the next one. Soft state."""
+    """If that was the last slice and its records are in the state, answer the heartbeats whose
+    target is there. The others ask for the next target. Soft state."""
     heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
@@ -149,7 +150,8 @@ def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
     if deferred_target.is_under_way(group, now):
         return
     waiting = heartbeats.waiting
-    # Members of a large group never suffer from its assignor: they stay as they are.
+    # If the assignor of a large group fails, its members' heartbeats get no error: they keep what
+    # they have.
     has_failed = deferred_target.has_failed(group, now)
     while waiting and (has_failed or waiting[0].group_epoch <= group.assignment_epoch):
         heartbeats.ready.append(waiting.popleft())
@@ -161,7 +163,7 @@ def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
 
 
 def unload(state: ShardState) -> Outcome:
-    """This coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
+    """The coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
     outcome = Outcome()
     of_all = soft_of(state).waiting_heartbeats
     for _, heartbeats in sorted(of_all.items()):
@@ -179,8 +181,8 @@ def _schedule_target(
     has_changed: bool,
     now_ms: int,
 ) -> None:
-    """Set the time at which the target is computed: each change of the group puts it off, up to an
-    end."""
+    """Set the time at which the target is computed. Each change of the group postpones it, but not
+    beyond `end_ms`."""
     is_first_target = not group.assignment_timestamp_ms
     is_newly_due = (TARGET, group.group_id, "") not in state.deadlines
     if is_newly_due:
@@ -212,8 +214,8 @@ def _set_due(
 def _compute(
     state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, now: Instant, outcome: Outcome
 ) -> InstalledTarget | None:
-    """Compute the target if it is still due. In a large group the heartbeats go on waiting until
-    the last slice is done, otherwise they are ready now."""
+    """Compute the target if it is still due. In a large group the heartbeats wait on until the last
+    slice is done, otherwise they are ready now."""
     installed = None
     group = state.groups.get(group_id)
     if (
@@ -252,7 +254,8 @@ def _answer_some(
     outcome: Outcome,
     installed: InstalledTarget | None = None,
 ) -> None:
-    """Answer the next slice. `installed`: the target that this outcome installs."""
+    """Answer the next slice of the heartbeats that are ready. `installed`: the target that this
+    outcome installs."""
     partitions = 0
     for _ in range(min(target_limits.ANSWER_MEMBERS, len(heartbeats.ready))):
         heartbeat = heartbeats.ready.popleft()
@@ -275,7 +278,7 @@ def _go_on(
     outcome: Outcome,
     installed: InstalledTarget | None,
 ) -> ConsumerGroupMember:
-    """Reconcile the member with its target and answer. Raises ApiError."""
+    """Reconcile the member with its target and answer its heartbeat. Raises ApiError."""
     request = heartbeat.request
     group = existing_group(state, request.group_id)
     member = _check_again(group, heartbeat)
@@ -289,7 +292,8 @@ def _go_on(
 
 
 def _check_again(group: ConsumerGroup, heartbeat: WaitingHeartbeat) -> ConsumerGroupMember:
-    """The member, which may have left or been fenced or replaced while its heartbeat waited."""
+    """The member of the heartbeat. Raises ApiError if it has left, or was fenced or replaced, while
+    its heartbeat waited."""
     request, member_id = heartbeat.request, heartbeat.before.member_id
     if request.instance_id is not None:
         check_instance(group, member_id, request.instance_id)

@@ -1,5 +1,5 @@
-"""What consumer groups keep in a shard's state beside the groups: by group id, as a new group has
-no object yet. It is gone after a restart; nothing in the log depends on it."""
+"""What consumer groups keep in a shard's state beside the groups, by group id because a new group
+has no object yet. It is lost with a restart; nothing in the log depends on it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from groupd.coordinator.core.state import ShardState
 
 
 class SoftState(Struct):
-    """`regex_tasks`: groups whose regular expressions are being resolved. `waiting_heartbeats`:
-    those that wait for a target."""
+    """`regex_tasks`: groups whose regular expressions are being resolved. `waiting_heartbeats`: by
+    group id, the heartbeats that wait for a target."""
 
     regex_tasks: set[str] = field(default_factory=set)
     waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)

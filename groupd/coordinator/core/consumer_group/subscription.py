@@ -1,9 +1,9 @@
-"""What members subscribe to, and what that makes of the group (docs/spec/consumer-group.md#3, #4,
-#6).
+"""The subscriptions of members, and what the group derives from them
+(docs/spec/consumer-group.md#3, #4, #6).
 
-Effective subscription of a member = its names united with the topics of its resolved regular
-expression; an unresolved one stands for nothing. All functions are pure and see the state before
-the operation plus the operation's own change as a `TopicsChange`.
+The effective subscription of a member is its names together with the topics of its resolved regular
+expression; an unresolved expression adds nothing. All functions are pure. They see the state before
+the operation, and the operation's own change as a `TopicsChange`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from groupd.protocol.messages import TopicId
 
 
 class TopicsChange(Struct):
-    """How an operation changes the number of subscriptions (names and expressions together) of
-    each topic; topics it leaves alone are absent."""
+    """How an operation changes the number of subscriptions (names and expressions together) of each
+    topic. Topics that it does not change are absent."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -31,13 +31,13 @@ class TopicsChange(Struct):
             self.counts[topic] = self.counts.get(topic, 0) + by
 
     def names(self, before: ConsumerGroupMember, after: ConsumerGroupMember) -> None:
-        """Count a member's move from one set of names to another."""
+        """Count a member's change from the names of `before` to those of `after`."""
         if before.subscribed_topic_names != after.subscribed_topic_names:
             self.add(before.subscribed_topic_names, -1)
             self.add(after.subscribed_topic_names, 1)
 
     def appeared_and_gone(self, group: ConsumerGroup) -> tuple[set[str], set[str]]:
-        """Topics that gain their first subscription, and that lose their last."""
+        """The topics that get their first subscription, and those that lose their last."""
         appeared: set[str] = set()
         gone: set[str] = set()
         for topic, by in self.counts.items():
@@ -50,8 +50,8 @@ class TopicsChange(Struct):
 
 
 def metadata_hash(group: ConsumerGroup, image: MetadataImage, change: TopicsChange) -> int:
-    """`topics_hash` of the topics subscribed after `change`. The unchanged case is remembered,
-    because in a large group most joins change no topic."""
+    """`topics_hash` of the topics that are subscribed after `change`. If these do not change, the
+    hash is cached, because in a large group most joins change no topic."""
     appeared, gone = change.appeared_and_gone(group)
     if appeared or gone:
         return topics_hash(image, (group.subscribed_topics() | appeared) - gone)
@@ -64,7 +64,8 @@ def metadata_hash(group: ConsumerGroup, image: MetadataImage, change: TopicsChan
 
 
 def preferred_assignor(votes: Mapping[str, int], default: str) -> str:
-    """The name most members prefer (equal votes: the smallest name), else the default."""
+    """The assignor that most members prefer, or `default` if no member prefers any. If votes are
+    equal, the smallest name wins."""
     if not votes:
         return default
     return min(votes, key=lambda name: (-votes[name], name))
@@ -73,7 +74,7 @@ def preferred_assignor(votes: Mapping[str, int], default: str) -> str:
 def preferred_assignor_after(
     group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember, default: str
 ) -> str:
-    """The group's preference once one member's vote has moved."""
+    """The assignor that the group prefers once a member's vote has changed."""
     if before.server_assignor == after.server_assignor:
         return preferred_assignor(group.assignor_votes, default)
     votes = dict(group.assignor_votes)
@@ -87,8 +88,8 @@ def preferred_assignor_after(
 
 
 class EffectiveSubscription:
-    """Ids of the existing topics that a member subscribes to, as a set that looks up only what it
-    is asked for: a member with thousands of names owns partitions of a few topics."""
+    """The ids of the existing topics that a member subscribes to. It looks up only the ids that it
+    is asked for, because a member with thousands of names owns partitions of a few topics."""
 
     __slots__ = ("_image", "_matched", "_names")
 
@@ -104,7 +105,7 @@ class EffectiveSubscription:
         return topic is not None and (topic.name in self._names or topic.name in self._matched)
 
     def is_empty(self) -> bool:
-        """Neither a name nor a match, whether or not the topics exist."""
+        """Whether the member has no names and no matches, existing topics or not."""
         return not self._names and not self._matched
 
     def topic_ids(self) -> frozenset[TopicId]:
@@ -125,8 +126,9 @@ REFRESH_INTERVAL_MS = 2**31 - 1
 
 
 def is_refresh_due(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether the metadata of the group's topics is to be looked at again: the deadline has passed,
-    or the group epoch is below the one noted at the last refresh, because its write failed."""
+    """Whether the metadata of the group's topics must be looked at again: the deadline has passed,
+    or the group epoch is below the one noted at the last refresh, because the write of that epoch
+    failed."""
     return (
         now.monotonic_ms >= group.refresh_deadline_ms
         or group.group_epoch < group.refresh_deadline_epoch
@@ -134,19 +136,20 @@ def is_refresh_due(group: ConsumerGroup, now: Instant) -> bool:
 
 
 def schedule_refresh(group: ConsumerGroup, group_epoch: int, now: Instant) -> None:
-    """Soft state: the group has just been refreshed, with `group_epoch` as the result."""
+    """Soft state: note that the group has just been refreshed; its epoch is `group_epoch` after
+    that."""
     group.refresh_deadline_ms = now.monotonic_ms + REFRESH_INTERVAL_MS
     group.refresh_deadline_epoch = group_epoch
 
 
 def request_refresh(group: ConsumerGroup) -> None:
-    """Soft state: refresh at the next heartbeat."""
+    """Soft state: let the next heartbeat refresh the group."""
     group.refresh_deadline_ms = 0
     group.refresh_deadline_epoch = 0
 
 
 def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
-    """Expire the refresh deadline of every group subscribed to a topic that the delta touches."""
+    """Let every group refresh that subscribes to a topic which the delta touches."""
     touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
     if not touched:
         return Outcome()

@@ -1,10 +1,10 @@
 """The target assignment of a consumer group: when one is due, and how it is computed
 (docs/spec/consumer-group.md#6).
 
-There is one computation, `compute`. It looks at a `GroupSnapshot`, calls the assignor, checks its
-result, and finds the members whose target changes. It may be taken in slices: the task of a large
-group does so (`deferred_target`), and in between other requests are served. Everybody else takes it
-in one go with `install`, as part of their own operation.
+There is one computation, `compute`. It takes a `GroupSnapshot`, calls the assignor, checks its
+result, and finds the members whose target changes. The task of a large group runs it in slices, and
+other requests are served in between (`deferred_target`). All other callers run it in one go with
+`install`, as part of their own operation.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
 
 SubscriptionKey = tuple[tuple[str, ...], str]
-"""Topic names and regular expression of a member."""
+"""The topic names and the regular expression of a member."""
 
 
 def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignment:
-    """The stored target of a member; of a static one, that of the member id that its instance has
-    in the group."""
+    """The stored target of a member. For a static member it is that of the member id that its
+    instance has in the group."""
     owner = group.static_members.get(member.instance_id) if member.instance_id else None
     return group.targets.get(owner or member.member_id, NO_TARGET)
 
 
 def is_target_due(state: ShardState, group: ConsumerGroup, group_epoch: int, now: Instant) -> bool:
-    """Whether the target of `group_epoch` is missing and the assignment interval (KIP-1263) lets
-    it be computed now. If the last one is dated in the future, the clock was set back: then nobody
-    waits until that time comes again."""
+    """Whether the target of `group_epoch` is missing and the assignment interval (KIP-1263) lets it
+    be computed now. If the last target is dated in the future, the clock was set back; then the
+    target is due at once."""
     if group.assignment_epoch >= group_epoch:
         return False
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
@@ -70,8 +70,8 @@ class GroupSnapshot:
     """Members and their stored targets at one moment. Both are immutable, so copies of the two
     dictionaries are enough, and the group may change while the snapshot is used.
 
-    `updated`: a member in the form that the current operation gives it, perhaps not yet in the
-    group; it takes the place, and the target, of the static member `replaced_id`.
+    `updated`: a member as the current operation changes it, possibly not yet in the group. It takes
+    the place, and the target, of the static member `replaced_id`.
     """
 
     __slots__ = ("_group", "_image", "_topic_ids", "member_ids", "members", "targets")
@@ -109,7 +109,7 @@ class GroupSnapshot:
             member = self.members[member_id]
             specs[member_id] = MemberSpec(
                 self._subscribed(member),
-                # Read-only: a plug-in must not change what the group has stored.
+                # Read-only, so that a plug-in cannot change what the group has stored.
                 MappingProxyType(self.target(member_id)),
                 member.instance_id,
                 member.rack_id,
@@ -127,7 +127,7 @@ class GroupSnapshot:
         return found
 
     def subscription_type(self) -> SubscriptionType:
-        """The type of the subscriptions; call it once all members are collected."""
+        """The type of the subscriptions; to be called once all members are collected."""
         return subscription_type(list(self._topic_ids))
 
     def describer(self) -> ImageDescriber:
@@ -135,8 +135,8 @@ class GroupSnapshot:
 
 
 def subscription_type(subscriptions: list[SubscriptionKey]) -> SubscriptionType:
-    """HOMOGENEOUS: all members give the same names, or all the same expression and no names.
-    `subscriptions`: those that there are, each once."""
+    """HOMOGENEOUS if all members have the same names, or all have the same expression and no names.
+    `subscriptions`: the different subscriptions, each once."""
     if len(subscriptions) > 1 or any(names and pattern for names, pattern in subscriptions):
         return SubscriptionType.HETEROGENEOUS
     return SubscriptionType.HOMOGENEOUS
@@ -150,7 +150,6 @@ class InstalledTarget(NamedTuple):
     before: GroupSnapshot
 
     def of(self, member_id: str) -> Assignment:
-        """The target of a member."""
         return self.changed.get(member_id, self.before.target(member_id))
 
 
@@ -161,7 +160,7 @@ def compute(
     next_heartbeat: Callable[[str], int] | None,
 ) -> Steps[dict[str, Assignment]]:
     """Returns the new targets of the members whose target changes, ascending by member id; yields
-    between slices. `name`: that of the `assignor`, which is None if it is not configured any more;
+    between slices. `name`: the name of `assignor`, which is None if it is not configured any more;
     `next_heartbeat`: see `next_heartbeats.expected`.
 
     Raises AssignorFailed if the assignor raises or its result is not accepted.
@@ -180,11 +179,11 @@ def compute(
     except AssignorError as error:
         raise AssignorFailed(name, str(error)) from error
     except Exception as error:
-        # A plug-in may raise anything: the request is answered, and the shard lives on.
+        # A plug-in may raise anything. Only this operation fails, not the shard.
         raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
     changed: dict[str, Assignment] = {}
     for count, (member_id, target) in enumerate(targets.items()):
-        # A member without a stored target differs even from an empty one.
+        # A member without a stored target needs a record even if its new target is empty.
         stored = snapshot.targets.get(member_id)
         if stored is None or (target is not stored and target != stored):
             changed[member_id] = target
@@ -196,7 +195,7 @@ def compute(
 def _assign_steps(
     assignor: PartitionAssignor, spec: AssignmentSpec, topics: ImageDescriber
 ) -> Steps[Mapping[str, Assignment]]:
-    """`assign` in the slices of the optional method `assign_steps`, or in one."""
+    """Runs `assign_steps`, which is optional, in slices, or else `assign` in one go."""
     steps = getattr(assignor, "assign_steps", None)
     if steps is None:
         return assignor.assign(spec, topics)
@@ -214,7 +213,7 @@ def install(
     updated: ConsumerGroupMember | None = None,
     replaced_id: str | None = None,
 ) -> InstalledTarget:
-    """Compute the target of `group_epoch` in one go, with the assignor `name`, and add its records,
+    """Compute the target of `group_epoch` in one go with the assignor `name`, and add its records,
     R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Raises AssignorFailed."""
     updated_id = None if updated is None else updated.member_id
     snapshot = GroupSnapshot(group, state.image, updated, replaced_id)

@@ -1,7 +1,6 @@
-"""What is accepted from an assignor. It may be a plug-in, so its result is checked before anything
-is stored: it names only members of the group, only topics that the member subscribes to, only
-partitions that exist, and no partition twice.
-"""
+"""Checks the result of an assignor before it is stored, since the assignor may be a plug-in. It may
+name only members of the group, only topics that the member subscribes to, only partitions that
+exist, and no partition twice."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ def check_steps(
     result: Any, spec: GroupSpec, topics: TopicDescriber
 ) -> Steps[dict[str, Assignment]]:
     """Returns the assignor's `result` with an entry for every member, topics and partitions
-    ascending and without empty topics. Yields between slices. Raises AssignorError, which names
-    the first fault."""
+    ascending and without empty topics; yields between slices. Raises AssignorError, which names the
+    first fault."""
     strangers = sorted(map(str, set(result) - spec.members.keys()))
     if strangers:
         raise AssignorError(f"{strangers[0]} is not a member of the group")
@@ -35,7 +34,8 @@ def check_steps(
     partitions = 0
     for member_id, member in spec.members.items():
         given = result.get(member_id, NO_TARGET)
-        # What was checked before is sorted, but it may have been given to another member, too.
+        # An assignment that was checked before is sorted, but the assignor may have given it to
+        # another member, too.
         target = given if given is member.assigned else _sorted(given)
         targets[member_id] = target
         partitions += _check_member(member_id, member, target, topics, taken)
@@ -59,8 +59,8 @@ def _check_member(
     topics: TopicDescriber,
     taken: dict[TopicId, bytearray],
 ) -> int:
-    """How many partitions the member gets. `taken`: by topic, one byte for each partition, 1 if
-    some member has got it."""
+    """Checks the assignment of one member and returns how many partitions it has. `taken`: by
+    topic, one byte for each partition, 1 if the partition is assigned already."""
     count = 0
     for topic_id, partitions in target.items():
         if topic_id not in member.topic_ids:

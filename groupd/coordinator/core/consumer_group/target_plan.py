@@ -1,7 +1,6 @@
 """Steps 2 and 3 of a ConsumerGroupHeartbeat, or of a JoinGroup of a member on the classic protocol:
-the target assignment, and the member's way towards it (docs/spec/consumer-group.md#4, steps 6 and
-7).
-"""
+the target assignment, and the member's reconciliation with it (docs/spec/consumer-group.md#4, steps
+6 and 7)."""
 
 from __future__ import annotations
 
@@ -22,18 +21,19 @@ from groupd.coordinator.core.types import Instant, Outcome
 
 
 class Way(Enum):
-    """How an operation comes to its target."""
+    """Which target an operation uses."""
 
     STORED = "stored"
-    """It goes on with the target that is there."""
+    """The stored target."""
     SHARED = "shared"
-    """It waits for a target that is computed for several members (`shared_target`)."""
+    """A target that is computed for several members; the operation waits for it
+    (`shared_target`)."""
     AT_ONCE = "at once"
-    """It computes the target itself."""
+    """A target that the operation computes itself."""
 
 
 class TargetPlan(Struct, frozen=True):
-    """`assignor`: name of the one that the group prefers, "" if the way is STORED."""
+    """`assignor`: the name of the assignor that the group prefers, "" if the way is STORED."""
 
     way: Way
     assignor: str = ""
@@ -50,11 +50,11 @@ def plan_target(
     *,
     at_once: bool = False,
 ) -> TargetPlan:
-    """What the operation does about the group's target after its step 1: a target that is due is
-    shared, but for two cases. `at_once`: the operation's answer cannot do without it. And a custom
-    assignor of a small group may fail, and then the member that votes for it must not be in the
-    group yet: else its vote would fail the heartbeats of all members from then on.
-    """
+    """What the operation does about the group's target after its step 1. A target that is due is
+    shared, but for two cases. `at_once`: the operation's reply needs the target. And the custom
+    assignor of a small group is called at once, because it may fail: then the member that votes for
+    it must not be in the group yet, or its vote would fail the heartbeats of all members from then
+    on."""
     if not is_target_due(state, group, step.epoch.epoch, now):
         return _STORED
     default = state.config.consumer_assignors[0]
@@ -63,7 +63,7 @@ def plan_target(
     if at_once or not (large or name in BUILT_IN):
         return TargetPlan(Way.AT_ONCE, name)
     if large and deferred_target.has_failed(group, now):
-        return _STORED  # nobody should wait for an assignor that has just failed
+        return _STORED  # no heartbeat should wait for an assignor that has just failed
     return TargetPlan(Way.SHARED, name)
 
 
@@ -76,8 +76,8 @@ def assign(
     now: Instant,
     outcome: Outcome,
 ) -> ConsumerGroupMember:
-    """2. The target assignment as planned, 3. the member's way towards it: [R7* R6] [R8]. Not for
-    a shared target: there the heartbeat goes on later.
+    """Step 2, the target assignment as planned, and step 3, the member's reconciliation: [R7* R6]
+    [R8]. Not for a shared target, for which the heartbeat goes on later.
 
     Returns the member, which is `step.updated` if it does not change. Raises AssignorFailed, and
     FENCED_MEMBER_EPOCH for a member in an unknown state.

@@ -1,5 +1,5 @@
 """Soft state of target assignments: heartbeats that wait for a target, and a target that is being
-computed. It is gone after a restart; nothing in the log depends on it."""
+computed. It is lost with a restart; nothing in the log depends on it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 
 
 class TargetComputation:
-    """The computation of one target of a large group (`deferred_target`). `steps`: what is left of
-    it; `touched_ms`: monotonic time of its last slice; `failed`: its assignor has failed."""
+    """The computation of one target of a large group (`deferred_target`). `steps`: the work that is
+    left; `touched_ms`: monotonic time of its last slice; `failed`: its assignor has failed."""
 
     __slots__ = ("failed", "steps", "touched_ms")
 
@@ -26,7 +26,7 @@ class TargetComputation:
         self.failed = False
 
     def holds_back(self, now: Instant) -> bool:
-        """Whether no other computation may start for the group."""
+        """Whether this computation prevents another one from starting for the group."""
         patience_ms = RETRY_MS if self.failed else STALE_MS
         return now.monotonic_ms < self.touched_ms + patience_ms
 
@@ -34,9 +34,9 @@ class TargetComputation:
 class WaitingHeartbeat(Struct):
     """A heartbeat that waits for a target; its step 1 is done.
 
-    `before`: the member as the heartbeat found it, after a static replacement; `group_epoch`: that
-    of the group after step 1; `earlier`: requests of the same member that this one replaces, and
-    that get the same answer; `since_ms`: monotonic time at which the first of them came.
+    `before`: the member as the heartbeat found it, after a static replacement; `group_epoch`: the
+    group epoch after step 1; `earlier`: earlier requests of the same member that this one replaces,
+    and that get the same answer; `since_ms`: monotonic time at which the first of them came.
     """
 
     context: RequestContext
@@ -48,7 +48,7 @@ class WaitingHeartbeat(Struct):
     earlier: list[RequestToken] = field(default_factory=list)
 
     def tokens(self) -> Iterator[RequestToken]:
-        """All requests to be answered, the first one first."""
+        """The tokens of all requests that are to be answered, the first request first."""
         yield from self.earlier
         yield self.context.token
 
@@ -57,10 +57,10 @@ class WaitingHeartbeats(Struct):
     """The waiting heartbeats of one group.
 
     `waiting`: those whose target is not there yet; `ready`: those to be answered; `by_member`:
-    both, by member id. `tasks`: work of their steps 1 that begins once the target is computed. Of
+    both, by member id. `tasks`: tasks of their steps 1 that start once the target is computed. Of
     the target that they wait for: `since_ms`: when it became due; `end_ms`: until when further
-    changes of the group may put its computation off; `changes`: how many there were. Times are
-    monotonic.
+    changes of the group may postpone its computation; `changes`: how many changes there were. Times
+    are monotonic.
     """
 
     since_ms: int = 0

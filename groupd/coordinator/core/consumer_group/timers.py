@@ -1,7 +1,7 @@
 """Deadlines of consumer groups (docs/spec/consumer-group.md#7): session and rebalance timeouts.
 
-Rules: setting a deadline is soft state, done last; a deadline whose member or group is gone does
-nothing; expiry fences like a leave and is an ordinary outcome with records.
+Rules: deadlines are soft state and are set last. A deadline whose member or group is gone does
+nothing. Expiry removes the member as a leave does, by an ordinary outcome with records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def on_loaded(state: ShardState, now: Instant) -> Outcome:
 
 
 def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
-    """Soft state: give every member a full session, also one on the classic protocol, and an
+    """Soft state: give every member a full session, also members on the classic protocol, and every
     unfinished revocation its full time."""
     session_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
     if group.is_classic_only():
@@ -41,7 +41,8 @@ def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
 def session(
     state: ShardState, group: ConsumerGroup, member_id: str
 ) -> tuple[DeadlineKey, int] | None:
-    """A member on the classic protocol has a timeout of its own, all others that of the group."""
+    """The deadline of the member's session and its timeout in ms; None for an unknown member. A
+    member on the classic protocol has a timeout of its own, all others have that of the group."""
     member = group.members.get(member_id)
     if member is None:
         return None
@@ -55,7 +56,8 @@ def session(
 def schedule_rebalance(
     state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
 ) -> None:
-    """Soft state: the member must have revoked before its rebalance timeout, at this epoch."""
+    """Soft state: set the deadline by which the member must have revoked its partitions at this
+    epoch."""
     group.rebalance_epochs[member.member_id] = member.member_epoch
     state.deadlines.set(
         (REBALANCE, group.group_id, member.member_id),
@@ -64,12 +66,12 @@ def schedule_rebalance(
 
 
 def cancel_rebalance(state: ShardState, group: ConsumerGroup, member_id: str) -> None:
-    """Soft state: cancel the deadline that `schedule_rebalance` has set."""
+    """Soft state: cancel the deadline that `schedule_rebalance` sets."""
     group.rebalance_epochs.pop(member_id, None)
     state.deadlines.cancel((REBALANCE, group.group_id, member_id))
 
 
 def cancel_member(deadlines: Deadlines, group_id: str, member_id: str) -> None:
-    """Soft state: drop all deadlines of a member."""
+    """Soft state: cancel all deadlines of a member."""
     for kind in KINDS:
         deadlines.cancel((kind, group_id, member_id))

@@ -1,7 +1,6 @@
 """Step 1 of a ConsumerGroupHeartbeat, or of a JoinGroup of a member on the classic protocol: the
-member takes over the fields of its request, and that may bump the group epoch
-(docs/spec/consumer-group.md#3, "Changes when", and docs/spec/consumer-group.md#4, steps 3 to 5).
-"""
+member gets the fields of its request, and that may bump the group epoch
+(docs/spec/consumer-group.md#3, "Changes when", and docs/spec/consumer-group.md#4, steps 3 to 5)."""
 
 from __future__ import annotations
 
@@ -60,10 +59,10 @@ def updated_member(
 def _subscription(
     request: ConsumerGroupHeartbeatRequest,
 ) -> tuple[tuple[str, ...] | None, str | None]:
-    """Topic names and regular expression; None = unchanged. A join gives the whole subscription: if
-    it has only names, there is no expression. Clients that join again with names send null for the
-    expression. Kafka then keeps the old one, and assigns its topics to a consumer that does not
-    want them."""
+    """Topic names and regular expression of the request; None = unchanged. A join gives the whole
+    subscription: if it has only names, the member has no expression any more. Clients that join
+    again with names send null for the expression. Kafka then keeps the old expression, and assigns
+    its topics to a consumer that does not want them."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     if request.member_epoch == 0:
         return names or (), regex or ""
@@ -73,8 +72,8 @@ def _subscription(
 def _is_known(
     member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
-    """Whether the request has nothing that the member does not have. The usual case, found without
-    a copy. If False, still nothing may differ."""
+    """Whether the request has nothing that the member does not have already. That is the usual
+    case, found without a copy of the member. If False, there may still be no difference."""
     names, regex = _subscription(request)
     return (
         names in (None, member.subscribed_topic_names)
@@ -94,8 +93,8 @@ def _given(new: str | None, old: str | None) -> str | None:
 
 
 class EpochDecision(Struct):
-    """`epoch`: the group epoch after the operation; `refreshed`: topic metadata was looked at;
-    `causes`: why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
+    """`epoch`: the group epoch after the operation; `refreshed`: whether topic metadata was looked
+    at; `causes`: why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
 
     epoch: int
     refreshed: bool = False
@@ -112,8 +111,8 @@ def decide_group_epoch(
     now: Instant,
     cause: str = "",
 ) -> EpochDecision:
-    """Bump the group epoch once if there are any causes. `cause`: one that the caller knows, "" for
-    none."""
+    """Bump the group epoch once if there is any cause. `cause`: a cause that the caller knows, ""
+    for none."""
     decision = EpochDecision(group.group_epoch)
     if updated is not before:
         decision.causes = _causes(state, group, before, updated, regex_change)
@@ -162,8 +161,8 @@ def _causes(
 
 
 class MemberUpdate(Struct, frozen=True):
-    """The result of step 1. `resolved`: the member before it; `updated`: the member with the fields
-    of its request; `task`: a resolution of regular expressions to be started."""
+    """The result of step 1. `resolved`: the member before step 1; `updated`: the member with the
+    fields of its request; `task`: a resolution of regular expressions that is to be started."""
 
     resolved: Resolved
     updated: ConsumerGroupMember
@@ -190,8 +189,8 @@ def update_group(
     outcome: Outcome,
     cause: str = "",
 ) -> MemberUpdate:
-    """1. The member's subscription and the group epoch. Adds records to the outcome, in the order
-    [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4], and events; changes nothing else.
+    """Step 1: the member's subscription and the group epoch. Adds records to the outcome, in the
+    order [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4], and events; changes nothing else.
 
     `cause`: a reason of the caller to bump the group epoch, "" for none.
     """

@@ -1,4 +1,4 @@
-"""What another assignor would do with a consumer group as it stands: nothing is changed."""
+"""What another assignor would do with a consumer group as it is now. Nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The checks of group requests before a shard is asked.
 
-The order of the checks is part of the protocol. "Not started yet" (15) stands between them, so
-each check takes `started`:
+The order of the checks is part of the protocol. "Not started yet" (15) comes between the others, so
+the checks take `started`:
 
     ConsumerGroupHeartbeat  35 -> 30 -> 42 -> 29 -> 15 -> 42 -> 112    shard: 16, 14
     JoinGroup               30 -> 15 -> 24 -> 26 -> 23 -> -1               shard: 16, 14
@@ -9,9 +9,9 @@ each check takes `started`:
     Heartbeat               30 -> 15 -> 24                       shard: 16, 14 (shown as 0)
     LeaveGroup              30 -> 15 -> 24                       shard: 16, 14
 
-Before 29 and after 26 come the bounds of what one request may name (42; 23, then -1).
-Every `check_*` raises ApiError with the first code that applies, before anything has changed. How
-the reply carries it is the route's business (`groupd.coordinator.runtime.routes`).
+Before 29 and after 26, the number of things that one request names is checked (42; 23, then -1).
+Every `check_*` raises ApiError with the first code that applies, before anything has changed. The
+route puts the code into the reply (`groupd.coordinator.runtime.routes`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ PROTOCOL_REQUIRED_FROM = 5
 """From this version of SyncGroup on it must name protocol type and protocol."""
 
 JOIN_PROTOCOLS_MAX = 100
-"""Protocols that a member may offer. Every vote looks at those of all members."""
+"""How many protocols a member may offer. Every vote looks at the protocols of all members."""
 
 SUBSCRIBED_TOPICS_MAX = 10_000
-"""Topics that a member may name. Whoever wants more has a regular expression."""
+"""How many topics a member may name. A client that wants more uses a regular expression."""
 
 OWNED_PARTITIONS_MAX = 100_000
-"""Partitions that a member may say it owns, each topic counted as one."""
+"""How many partitions a member may report as its own; each topic counts as one more."""
 
 # The consumer protocol ----------------------------------------------------------------------
 
@@ -58,8 +58,8 @@ def check_consumer_heartbeat(
     request: ConsumerGroupHeartbeatRequest,
     started: bool,
 ) -> None:
-    """Protocol enabled; READ on the group; DESCRIBE on every named topic; started; the request's
-    own fields."""
+    """In this order: the protocol is enabled; READ on the group; DESCRIBE on every named topic;
+    started; the request's own fields."""
     if not config.consumer_protocol_enabled:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     allows = context.allows
@@ -69,7 +69,7 @@ def check_consumer_heartbeat(
         _check_sizes(request)
     names = request.subscribed_topic_names
     if names:
-        # Every topic is asked for, so that the audit log names all that are missing.
+        # Every topic is checked, so that the audit log names all that are denied.
         seen = [allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in names]
         if not all(seen):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -94,7 +94,7 @@ def check_consumer_heartbeat(
 
 def _check_sizes(request: ConsumerGroupHeartbeatRequest) -> None:
     """Checks how many topics and partitions the request names, before any work that grows with
-    them. Kafka, too, would refuse their record in the end."""
+    their number. Kafka would refuse the record of such a member in the end, too."""
     names, owned = request.subscribed_topic_names or (), request.topic_partitions or ()
     if len(names) > SUBSCRIBED_TOPICS_MAX:
         raise _invalid(f"{len(names)} SubscribedTopicNames; the most is {SUBSCRIBED_TOPICS_MAX}.")
@@ -106,8 +106,8 @@ def _check_sizes(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _check_identity(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Checks member id, group id and instance id. In v0 a joining member may leave its member id to
-    the coordinator."""
+    """Checks member id, group id and instance id. In v0 a joining member may let the coordinator
+    choose its member id."""
     needs_id = (
         context.api_version >= FIRST_CLIENT_ID_VERSION
         or request.member_epoch > 0
@@ -124,7 +124,7 @@ def _check_identity(context: RequestContext, request: ConsumerGroupHeartbeatRequ
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    """A joining member sends its whole subscription and owns no partitions."""
+    """Checks that a joining member sends its whole subscription and owns no partitions."""
     if request.rebalance_timeout_ms == -1:
         raise _invalid("RebalanceTimeoutMs must be given when joining.")
     if request.topic_partitions is None or request.topic_partitions:
@@ -140,8 +140,8 @@ def _invalid(message: str) -> ApiError:
 def check_consumer_describe(
     config: CoordinatorConfig, context: RequestContext, group_id: str
 ) -> DescribedConsumerGroup | None:
-    """One group of a ConsumerGroupDescribe: its refusal, or None if the shard may be asked.
-    Refused groups stand first in the reply; the caller orders them."""
+    """Checks one group of a ConsumerGroupDescribe. Returns the entry of a refused group, or None if
+    the shard may be asked. Refused groups come first in the reply; the caller orders them."""
     if not config.consumer_protocol_enabled:
         return DescribedConsumerGroup(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
@@ -155,7 +155,7 @@ def check_consumer_describe(
 def check_join(
     config: CoordinatorConfig, context: RequestContext, request: JoinGroupRequest, started: bool
 ) -> None:
-    """docs/spec/classic-group.md#J1 to #J4."""
+    """Checks a JoinGroup (docs/spec/classic-group.md#J1 to #J4)."""
     _check_group(context, request.group_id, started)
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
@@ -164,14 +164,15 @@ def check_join(
     if len(protocols) > JOIN_PROTOCOLS_MAX:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if sum([len(protocol.metadata) for protocol in protocols]) > config.message_max_bytes:
-        # No record of the group could hold it: Kafka says so when the leader has synced.
+        # No record of the group could hold it. Kafka would only say so after the leader's
+        # SyncGroup.
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def check_sync(
     config: CoordinatorConfig, context: RequestContext, request: SyncGroupRequest, started: bool
 ) -> None:
-    """docs/spec/classic-group.md#S1 to #S3."""
+    """Checks a SyncGroup (docs/spec/classic-group.md#S1 to #S3)."""
     incomplete = request.protocol_type is None or request.protocol_name is None
     if incomplete and context.api_version >= PROTOCOL_REQUIRED_FROM:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -184,20 +185,21 @@ def check_member(
     request: HeartbeatRequest | LeaveGroupRequest,
     started: bool,
 ) -> None:
-    """The checks of Heartbeat and LeaveGroup."""
+    """Checks a Heartbeat or a LeaveGroup."""
     _check_group(context, request.group_id, started)
 
 
 def check_describe(context: RequestContext, group_id: str) -> DescribedGroup | None:
-    """One group of a DescribeGroups: its refusal, or None if the shard may be asked."""
+    """Checks one group of a DescribeGroups. Returns the entry of a refused group, or None if the
+    shard may be asked."""
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         return DescribedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return None
 
 
 def check_delete(context: RequestContext, group_id: str) -> DeletedGroup | None:
-    """One group of a DeleteGroups: its refusal, or None if the shard may be asked. Refused groups
-    stand last in the reply."""
+    """Checks one group of a DeleteGroups. Returns the entry of a refused group, or None if the
+    shard may be asked. Refused groups come last in the reply."""
     if not context.allows(Operation.DELETE, Resource.GROUP, group_id):
         return DeletedGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return None

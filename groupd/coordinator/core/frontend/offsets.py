@@ -1,15 +1,15 @@
-"""Checks of the offset APIs in front of the shard (docs/spec/offsets-and-log.md#2.1).
+"""Checks of the offset APIs before the shard is asked (docs/spec/offsets-and-log.md#2.1).
 
 Each `admit_*` splits a request into what is answered here (denied and unknown topics) and what the
 shard must answer. It returns `(request, finish)`:
 
-- `request` goes to the shard. None: nothing is left for it, and `finish(None)` is the reply,
-  whoever coordinates the group.
-- `finish(reply)` makes the client's reply out of the shard's. None: the shard's reply is the
-  client's, because everything was admitted.
+- `request` goes to the shard. None: nothing is left for the shard, and `finish(None)` is the reply,
+  even if another node coordinates the group.
+- `finish(reply)` makes the client's reply from the shard's reply. None: the client gets the shard's
+  reply as it is, because everything was admitted.
 
-Topics reach the shard with the name and, except for OffsetFetch and OffsetDelete by name, the id
-that the metadata image gives.
+The shard gets topics with their name and with the id that the metadata image has for it. Topics of
+an OffsetDelete, and of an OffsetFetch by name, have no id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from groupd.protocol.messages.offsets import (
 )
 
 Finish = Callable[[Any], Any]
-"""The shard's reply, None if it was not asked -> the client's reply."""
+"""The shard's reply (None if it was not asked) -> the client's reply."""
 
 COMMIT_BY_ID_VERSION = 10
 TXN_COMMIT_BY_ID_VERSION = 6
@@ -58,7 +58,7 @@ FETCH_BY_ID_VERSION = 10
 def admit_commit(
     context: RequestContext, request: OffsetCommitRequest, image: MetadataImage
 ) -> tuple[OffsetCommitRequest | None, Finish | None]:
-    """READ on the group, else 30 on all partitions; then topic by topic."""
+    """READ on the group is needed, else error 30 for all partitions; then each topic is checked."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
         return None, partial(_denied, refuse_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     by_id = context.api_version >= COMMIT_BY_ID_VERSION
@@ -80,8 +80,8 @@ def admit_commit(
 def admit_txn_commit(
     context: RequestContext, request: TxnOffsetCommitRequest, image: MetadataImage
 ) -> tuple[TxnOffsetCommitRequest | None, Finish | None]:
-    """WRITE on the transactional id, else 53 on all partitions; READ on the group, else 30; then
-    topic by topic."""
+    """WRITE on the transactional id is needed, else error 53 for all partitions; READ on the group,
+    else error 30; then each topic is checked."""
     version = context.api_version
     code = ErrorCode.NONE
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
@@ -99,22 +99,22 @@ def admit_txn_commit(
 
 
 def _denied(refusal: Any, _: None) -> Any:
-    """A `Finish` for a request that is denied: the shard is not asked."""
+    """A `Finish` for a request that is denied, for which the shard is not asked."""
     return refusal
 
 
 def _merged(
     make_reply: Callable[[Sequence[TopicErrors]], Any], failures: Failures, reply: Any
 ) -> Any:
-    """A `Finish` that joins what was refused here with what the shard says of the rest."""
+    """A `Finish` that merges what was refused here with the shard's answers for the rest."""
     return make_reply(failures.merged(reply.topics if reply else ()))
 
 
 def admit_delete(
     context: RequestContext, request: OffsetDeleteRequest, image: MetadataImage
 ) -> tuple[OffsetDeleteRequest | None, Finish]:
-    """DELETE on the group, else top-level 30. The shard is asked even if no partition is left,
-    and its top-level error discards all entries."""
+    """DELETE on the group is needed, else error 30 at top level. The shard is asked even if no
+    partition is left, since its top-level error replaces all entries."""
     if not context.allows(Operation.DELETE, Resource.GROUP, request.group_id):
         return None, partial(_denied, refuse_delete(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     failures = Failures(by_id=False)
@@ -141,8 +141,8 @@ def _deleted(failures: Failures, reply: OffsetDeleteReply) -> OffsetDeleteReply:
 def admit_fetch(
     context: RequestContext, request: OffsetFetchGroup, image: MetadataImage
 ) -> tuple[OffsetFetchGroup | None, Finish | None]:
-    """DESCRIBE on the group, else 30 for the group. The shard is asked even if no topic is left;
-    its group error replaces the whole answer."""
+    """DESCRIBE on the group is needed, else error 30 for the group. The shard is asked even if no
+    topic is left, since its group error replaces the whole answer."""
     version = context.api_version
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, request.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -190,8 +190,8 @@ def _admit_fetch_topics(
     *,
     by_id: bool,
 ) -> Iterable[FetchTopic]:
-    """Topics by name need not exist, and stay without id: a stored offset counts even if the
-    topic has been re-created."""
+    """The topics that go to the shard; the others are added to `failed`. Topics by name need not
+    exist and get no id: a stored offset counts even if the topic has been re-created."""
     for topic in topics:
         code = ErrorCode.NONE
         name, topic_id = topic.name, NO_TOPIC_ID
@@ -213,8 +213,9 @@ def _admit_fetch_topics(
 def _visible(
     context: RequestContext, topics: Sequence[FetchedTopic], image: MetadataImage, *, by_id: bool
 ) -> Iterable[FetchedTopic]:
-    """A fetch-all leaves out denied topics and, where topics go by id, those without one in the
-    current metadata (whatever id the record has)."""
+    """The topics of a fetch-all that the client sees. Denied topics are left out and, if the
+    request is by topic id, those that the current metadata does not have. The id is that of the
+    metadata, not that of the record."""
     for topic in topics:
         if not context.sees(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             continue
@@ -231,8 +232,9 @@ def _admit_topics(
     *,
     by_id: bool,
 ) -> tuple[tuple[CommitTopic, ...], Failures | None]:
-    """Per topic, first match: id unknown 100, denied 29, name unknown 3; then partitions absent
-    from the metadata 3. The rest goes on with name and current id. None: nothing has failed."""
+    """The topics that go to the shard, with name and current id, and the failures, None if there
+    are none. For each topic the first match counts: id unknown 100, denied 29, name unknown 3. Then
+    partitions that the metadata does not have get 3."""
     failures: Failures | None = None
     admitted: list[CommitTopic] = []
     for topic in topics:
@@ -273,8 +275,8 @@ def _split(
 
 
 class Failures:
-    """Partitions answered here, to be merged with the shard's answer: local failures first, one
-    entry per topic."""
+    """The partitions that are answered here, to be merged with the shard's answer: these failures
+    come first, with one entry for each topic."""
 
     __slots__ = ("_by_id", "_failed")
 

@@ -1,9 +1,9 @@
 """JoinGroup on a consumer group with members (docs/spec/consumer-group.md#8).
 
-The member takes part in the consumer group as any other: its subscription is that of its first
+The member takes part in the consumer group like any other. Its subscription is that of its first
 protocol, the coordinator computes the assignment, and the answer comes at once, with the member
-epoch as the generation and without a leader. What it owns it says in the subscription, so one
-Join is also the acknowledgement of what it revoked.
+epoch as the generation and without a leader. The subscription says what the member owns, so one
+Join also acknowledges what the member has revoked.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def handle(
     request: JoinGroupRequest,
     now: Instant,
 ) -> Outcome:
-    """One JoinGroup that has passed the front-end checks. Raises ApiError, which is answered
-    without a member id; an assignor's failure comes as an outcome, with the event that tells the
+    """Handles one JoinGroup that has passed the front-end checks. Raises ApiError, whose reply has
+    no member id. If an assignor fails, the outcome has an error reply and the event that tells the
     operator what was wrong."""
     try:
         return _join(state, group, context, request, now)
@@ -112,8 +112,8 @@ def _check(
 
 
 def _resolve(group: ConsumerGroup, member_id: str, request: JoinGroupRequest) -> Resolved:
-    """Any id of a dynamic member is accepted. A static one without an id takes its instance's
-    place, whichever member holds it."""
+    """The member that a Join means. A dynamic member may have any id. A static member without an id
+    takes the place of its instance, whichever member has it."""
     instance_id = request.group_instance_id
     if instance_id is None:
         known = group.members.get(member_id)
@@ -135,7 +135,7 @@ def _updated(
     request: JoinGroupRequest,
     subscription: EmbeddedSubscription,
 ) -> ConsumerGroupMember:
-    """The member with what the request says, on the classic protocol; its server-side assignor
+    """The member with the values of the request, on the classic protocol; its server-side assignor
     stays. The same object if nothing differs."""
     updated = replace(
         member,
@@ -166,11 +166,13 @@ def _downgraded(
     now: Instant,
     outcome: Outcome,
 ) -> ConsumerGroupMember | None:
-    """docs/spec/consumer-group.md#8 "Downgrade" (b); None if it is not one.
+    """The member after the downgrade of docs/spec/consumer-group.md#8 "Downgrade" (b); None if the
+    Join does not lead to one.
 
-    The classic group stays Stable only if its assignment, the stored target, is what everybody
-    has: at the group epoch, and reached by all others. Otherwise a partition of the target would
-    be handed to the joining member while its old owner still has it, or never be handed out.
+    The classic group stays Stable only if its assignment, the stored target, is what all members
+    have: the target is that of the group epoch, and all other members have reached it. Otherwise a
+    partition of the target would be given to the joining member while its old owner still has it,
+    or would never be given to any member.
     """
     instance_id = request.group_instance_id
     owner = None if instance_id is None else group.static_member(instance_id)
@@ -202,7 +204,7 @@ def _note(
     now: Instant,
     outcome: Outcome,
 ) -> None:
-    """Soft state. What the member has to revoke is bounded by its join timer."""
+    """Write soft state. The time for revoking partitions is limited by the member's join timer."""
     step.note(state, group, now, outcome)
     if group.is_classic_only({after.member_id}):
         group.rejoin_epoch = step.epoch.epoch

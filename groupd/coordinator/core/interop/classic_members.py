@@ -1,12 +1,12 @@
 """Members on the classic protocol within a consumer group: who they are, what they support, and
 their deadlines (docs/spec/consumer-group.md#8).
 
-    session   the member's own timeout, from every JoinGroup, SyncGroup and Heartbeat
-    join      rebalance timeout, from the first answer that told it to rejoin until it does
-    sync      rebalance timeout of a JoinGroup, until its SyncGroup
+    session   the member's session timeout, from every JoinGroup, SyncGroup and Heartbeat
+    join      the rebalance timeout, from the first reply that told the member to rejoin
+    sync      the rebalance timeout, from a JoinGroup until the SyncGroup that follows
 
-Expiry fences the member like a leave. The latter two do nothing for a member that went over to the
-consumer protocol.
+Expiry removes the member as a leave does. "join" and "sync" do nothing for a member that has
+changed to the consumer protocol.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def classic_member(
 ) -> tuple[ConsumerGroupMember, ClassicMemberMetadata]:
     """The member that sends a SyncGroup or Heartbeat.
 
-    Raises UNKNOWN_MEMBER_ID (also for one on the consumer protocol), FENCED_INSTANCE_ID or
+    Raises UNKNOWN_MEMBER_ID (also for a member on the consumer protocol), FENCED_INSTANCE_ID or
     ILLEGAL_GENERATION, in the order of docs/spec/consumer-group.md#8.
     """
     if instance_id is None:
@@ -58,8 +58,9 @@ def classic_member(
 
 
 def supports(group: ConsumerGroup, protocol_type: str, names: Iterable[str]) -> bool:
-    """Whether a classic member with these protocols may join: of type "consumer", and one of the
-    names is known to every classic member that is there (the sender's old list included)."""
+    """Whether a classic member with these protocols may join: the type must be "consumer", and one
+    of the names must be offered by every classic member of the group, including what the sender
+    itself has offered before."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     common = set(names)
@@ -69,8 +70,6 @@ def supports(group: ConsumerGroup, protocol_type: str, names: Iterable[str]) -> 
     return bool(common)
 
 
-"""The deadline kinds that `expire` takes."""
-
 _CAUSES = {
     JOIN: "did not rejoin within the rebalance timeout",
     SYNC: "did not sync within the rebalance timeout",
@@ -78,7 +77,7 @@ _CAUSES = {
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A "consumer-join" or "consumer-sync" deadline has passed."""
+    """A "consumer-join" or "consumer-sync" deadline has passed: remove the member."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
@@ -98,15 +97,15 @@ def arm_session(
 def arm_join_if_absent(
     state: ShardState, group_id: str, member_id: str, timeout_ms: int, now: Instant
 ) -> None:
-    """Set the join deadline. If it is set already it stays: being told again gives the member no
-    more time."""
+    """Set the join deadline, unless it is set already: if the member is told to rejoin again, it
+    gets no more time."""
     key = (JOIN, group_id, member_id)
     if key not in state.deadlines:
         state.deadlines.set(key, now.monotonic_ms + timeout_ms)
 
 
 def joined(state: ShardState, group_id: str, member_id: str, timeout_ms: int, now: Instant) -> None:
-    """The member has rejoined; `timeout_ms`: how long it may take to sync."""
+    """The member has rejoined; `timeout_ms`: how long it may take to send SyncGroup."""
     state.deadlines.cancel((JOIN, group_id, member_id))
     state.deadlines.set((SYNC, group_id, member_id), now.monotonic_ms + timeout_ms)
 

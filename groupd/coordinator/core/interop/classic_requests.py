@@ -1,16 +1,17 @@
 """Heartbeat, SyncGroup and LeaveGroup on a consumer group with members
 (docs/spec/consumer-group.md#8).
 
-By its Heartbeat a classic member learns that it must join again: because there is a newer target,
-because it has revoked, or because what it waits for is free. Kafka knows no other reason. When no
-member is left on the consumer protocol, however, a target that is due is computed by nobody unless
-a classic member joins; `_is_stranded` is the reason that Kafka lacks.
+The reply to a Heartbeat tells a classic member that it must join again: because there is a newer
+target, because it has partitions to revoke, or because what it waits for is free. Kafka has no
+other reason. But when no member on the consumer protocol is left, a target that is due is only
+computed when a classic member joins; `_is_stranded` adds that reason.
 
-By SyncGroup the member fetches what it was given; nothing is submitted or written. A member that
-must revoke gets what it keeps; one that a newer target has overtaken is sent back to JoinGroup.
+By SyncGroup the member fetches its assignment; it does not send one, and nothing is written. A
+member that must revoke gets the partitions that it keeps. If there is a newer target than the
+member's, it has to send JoinGroup again.
 
-Each entry of a LeaveGroup is judged by itself; the valid ones go in one batch, members on the
-consumer protocol among them.
+Each entry of a LeaveGroup is checked by itself. The valid entries go into one batch, also those of
+members on the consumer protocol.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def heartbeat(
     request: HeartbeatRequest,
     now: Instant,
 ) -> Outcome:
-    """Raises ApiError."""
+    """Answers a Heartbeat. Raises ApiError."""
     member, classic = classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
@@ -96,7 +97,7 @@ def sync(
     request: SyncGroupRequest,
     now: Instant,
 ) -> Outcome:
-    """Raises ApiError."""
+    """Answers a SyncGroup. Raises ApiError."""
     member, classic = classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
@@ -121,8 +122,8 @@ def sync(
 
 
 def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
-    """Compares the protocol of the request with the member's own first one, because that is what
-    its JoinGroup was answered."""
+    """Compares the protocol of the request with the first one of the member, because that is the
+    one that the reply to its JoinGroup named."""
     first = classic.supported_protocols[0].name
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
         request.protocol_name not in (None, first)
@@ -137,7 +138,7 @@ def leave(
     request: LeaveGroupRequest,
     now: Instant,
 ) -> Outcome:
-    """Never raises ApiError: errors stand with the members."""
+    """Answers a LeaveGroup. Never raises ApiError: the errors are in the entries of the members."""
     leaving: dict[str, ConsumerGroupMember] = {}
     causes: dict[str, str] = {}
     left: list[LeftMember] = []
@@ -161,8 +162,8 @@ def leave(
 
 
 def _leaving_member(group: ConsumerGroup, entry: LeavingMember) -> ConsumerGroupMember:
-    """Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID. An administrator removes a static member
-    by its instance id alone."""
+    """The member of an entry. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID. An administrator
+    removes a static member by its instance id alone."""
     if entry.group_instance_id is None:
         member = group.members.get(entry.member_id)
     elif entry.member_id:

@@ -1,14 +1,14 @@
 """A consumer group becomes a classic group again (docs/spec/consumer-group.md#8 "Downgrade").
 
-(a) Members go and only members on the classic protocol stay: `without_members`.
-(b) A static member on the classic protocol takes the place of the only one on the consumer
-    protocol: `replacing` and `install`.
+(a) Members leave and only members on the classic protocol stay: `without_members`. (b) A static
+member on the classic protocol takes the place of the only member on the consumer protocol:
+`replacing` and `install`.
 
 As with every change to a classic group, the handler makes the ClassicGroup itself and the records
-say so afterwards: what is parked and timed in it, and the protocols that its record does not hold,
+describe it afterwards: parked requests, timers, and the protocols that the record does not hold
 exist only in the object. The replay of the records ends the consumer group and puts that object in
-its place (`changed_groups`). If they are refused, the consumer group stays, and `appended` gives
-its members fresh sessions.
+its place (`changed_groups`). If the records are refused, the consumer group stays, and `appended`
+gives its members fresh sessions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from groupd.coordinator.core.types import (
 from groupd.protocol.records.schema import Record
 
 OWNER = "downgrade"
-"""Owner of the completion whose data is a `Downgraded`."""
+"""The owner of completions whose data is a `Downgraded`."""
 
 _PERMITTING = frozenset({"bidirectional", "downgrade"})
 
@@ -70,7 +70,8 @@ class Downgraded(Struct, frozen=True):
 def permitted_without(
     config: CoordinatorConfig, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]
 ) -> bool:
-    """Case (a), before looking at what the staying members sent."""
+    """Whether case (a) is permitted, before the protocols of the members that stay are looked
+    at."""
     gone = {member.member_id for member in leaving}
     return _permits(config, len(group.members) - len(gone)) and group.is_classic_only(gone)
 
@@ -78,7 +79,7 @@ def permitted_without(
 def permitted_replacing(
     config: CoordinatorConfig, group: ConsumerGroup, owner: ConsumerGroupMember
 ) -> bool:
-    """Case (b): `owner` is the only member on the consumer protocol."""
+    """Whether case (b) is permitted: `owner` is the only member on the consumer protocol."""
     return (
         owner.classic is None
         and _permits(config, len(group.members))
@@ -95,8 +96,9 @@ def without_members(
     now: Instant,
     causes: Mapping[str, str],
 ) -> Outcome | None:
-    """Case (a). The classic group rebalances at once: the partitions of the members that left
-    have no owner. None if the staying members' protocols make no classic group."""
+    """Case (a): the outcome that makes the group classic. The classic group rebalances at once,
+    because the partitions of the members that left have no owner. None if the protocols of the
+    members that stay make no classic group."""
     gone = {member.member_id for member in leaving}
     staying = [group.members[one] for one in group.sorted_member_ids() if one not in gone]
     classic = _classic_group(group, staying, group.targets, state.image, now)
@@ -117,8 +119,8 @@ def replacing(
     joining: ConsumerGroupMember,
     now: Instant,
 ) -> ClassicGroup | None:
-    """Case (b): the classic group in which `joining` has the place and the target of `owner`;
-    changes nothing. None if the members' protocols make no classic group."""
+    """Case (b): the classic group in which `joining` has the place and the target of `owner`.
+    Changes nothing. None if the protocols of the members make no classic group."""
     members = [one for one in group.members.values() if one is not owner]
     members.append(joining)
     members.sort(key=lambda member: member.member_id)
@@ -137,11 +139,12 @@ def install(
     *,
     rebalances: bool,
 ) -> None:
-    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it.
+    """Put `classic` in the place of `group`: the records first, then memory. Nothing may fail after
+    this.
 
-    A rebalance is not in the record, which says Stable. Were the shard to be loaded before it is
-    over, partitions of the target could stay without an owner; so the record of a group that
-    rebalances has no leader, and a group without a leader rebalances when it is loaded.
+    The record of a group says Stable even if the group rebalances. If the shard were loaded before
+    the rebalance is over, partitions of the target could stay without an owner. So the record of a
+    group that rebalances has no leader, and a group without a leader rebalances when it is loaded.
     """
     leader_id = classic.leader_id
     if rebalances:
@@ -185,8 +188,9 @@ def _classic_group(
     image: MetadataImage,
     now: Instant,
 ) -> ClassicGroup | None:
-    """Stable at the group epoch, every member with its target. None if no protocol is common to
-    all or one of them cannot be read; only a foreign log can hold such members."""
+    """The classic group: Stable at the group epoch, every member with its target. None if the
+    members have no protocol in common or one of their protocols cannot be read; only a log that was
+    written elsewhere can hold such members."""
     classic = ClassicGroup(
         group.group_id,
         state=State.STABLE,
@@ -215,8 +219,9 @@ def _classic_group(
 
 
 def _held(member: ConsumerGroupMember, image: MetadataImage) -> bytes:
-    """All partitions that the member may still be reading, which need not be its target: the group
-    may become a consumer group again before the member has heard of anything."""
+    """The member's assignment as bytes: all partitions that the member may still be reading, which
+    need not be its target. The group may become a consumer group again before the member has got a
+    new assignment."""
     held = {topic: set(epochs) for topic, epochs in member.assigned.items()}
     for topic, epochs in member.pending_revocation.items():
         held.setdefault(topic, set()).update(epochs)
@@ -240,9 +245,10 @@ def _member(member: ConsumerGroupMember) -> ClassicGroupMember:
 def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
-    """`completion.owner` is `downgrade.OWNER`. On failure the classic group is undone: members
-    that wait in it get the error, and the consumer group is back with full sessions, also for
-    members that were about to be fenced; their next expiry tries again."""
+    """Handles a completion whose owner is `downgrade.OWNER`. If the append failed, the classic
+    group is removed: members that wait in it get the error. The consumer group stays, and its
+    members have full sessions, also those that were about to be fenced; their next expiry tries
+    again."""
     assert completion.owner == OWNER
     done: Downgraded = completion.data
     created = Completion(CLASSIC_OWNER, GroupCreated(done.group, done.previous))

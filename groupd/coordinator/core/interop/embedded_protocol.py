@@ -1,6 +1,6 @@
-"""Translates between topic ids, as consumer groups know them, and the bytes that members on the
-classic protocol send and expect: "consumer" subscriptions and assignments, which go by topic
-name."""
+"""Translates between consumer groups, which know topics by id, and the bytes that members on the
+classic protocol send and expect: "consumer" subscriptions and assignments, which have topic
+names."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def classic_metadata(
 
 
 def join_protocols(metadata: ClassicMemberMetadata) -> tuple[JoinProtocol, ...]:
-    """The inverse: the protocols of a member as classic groups hold them."""
+    """The protocols of a member in the form of classic groups, from what its type-5 record
+    keeps."""
     return tuple(JoinProtocol(one.name, one.metadata) for one in metadata.supported_protocols)
 
 
 def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> EmbeddedSubscription:
-    """The subscription of a member: the first protocol's, as all of them carry the same one.
-    Raises MalformedSubscription, also without any protocol."""
+    """The subscription of a member: that of its first protocol, because all protocols have the same
+    one. Raises MalformedSubscription, also if there is no protocol."""
     for protocol in protocols:
         return parse_subscription(protocol.metadata)
     raise MalformedSubscription("no protocol is offered")
@@ -48,19 +49,19 @@ def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Embe
 def owned_partitions(
     subscription: EmbeddedSubscription, image: MetadataImage
 ) -> tuple[TopicPartitions, ...]:
-    """What the member says it owns (`claim_of`), in the form of a request."""
+    """What the member reports as its own (`claim_of`), in the form of a request."""
     owned = claim_of(subscription, image)
     return tuple(TopicPartitions(topic_id, owned[topic_id]) for topic_id in sorted(owned))
 
 
 def claim_of(subscription: EmbeddedSubscription, image: MetadataImage) -> Target:
-    """What the member says it owns; topics that do not exist are left out."""
+    """What the member reports as its own; topics that do not exist are left out."""
     return _by_topic_id(subscription.owned_partitions, image)
 
 
 def target_of(assignment: bytes, image: MetadataImage) -> tuple[Target, bool]:
-    """The partitions of an assignment, and whether it carries data of a client-side assignor, which
-    a consumer group would lose. Topics that do not exist are left out. Raises
+    """The partitions of an assignment, and whether it has data of a client-side assignor, which a
+    consumer group would lose. Topics that do not exist are left out. Raises
     MalformedSubscription."""
     parsed = parse_assignment(assignment)
     return _by_topic_id(parsed.partitions, image), bool(parsed.user_data)
@@ -69,8 +70,8 @@ def target_of(assignment: bytes, image: MetadataImage) -> tuple[Target, bool]:
 def assignment_bytes(
     partitions: Mapping[TopicId, Iterable[int]], version: int, image: MetadataImage
 ) -> bytes:
-    """The inverse: an assignment as bytes, topics by name, ascending. Topics that do not exist are
-    left out."""
+    """An assignment as bytes, as `target_of` reads them, with topics ascending by name. Topics that
+    do not exist are left out."""
     named = sorted(
         (image.by_id[topic_id].name, tuple(sorted(numbers)))
         for topic_id, numbers in partitions.items()

@@ -1,5 +1,5 @@
-"""Where classic and consumer groups meet: the answers to what `core.migration` asks, and the
-requests of the classic protocol that consumer groups answer."""
+"""The answers to what `core.migration` asks, and the requests of the classic protocol that consumer
+groups answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from groupd.protocol.messages.classic_group import (
 
 
 def hosting_classic_members(consumer: GroupType) -> GroupType:
-    """The consumer type with members that still speak the classic protocol."""
+    """The consumer group type, extended by the requests and deadlines of members on the classic
+    protocol."""
     return replace(
         consumer,
         foreign={
@@ -55,7 +56,7 @@ def hosting_classic_members(consumer: GroupType) -> GroupType:
 
 
 class OnlineMigration:
-    """The `core.migration.Migration` of a shard. Empty groups make way under any migration
+    """The `core.migration.Migration` of a shard. Empty groups are replaced under any migration
     policy; groups with members are converted if the policy allows it."""
 
     def __init__(self, state: ShardState) -> None:

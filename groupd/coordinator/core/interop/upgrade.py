@@ -1,13 +1,13 @@
 """A classic group becomes a consumer group (docs/spec/consumer-group.md#8 "Upgrade").
 
-The conversion is records: the classic tombstone and everything that builds the consumer group, in
-the same write as what the joining member adds. Until they are replayed the handler works with a
-consumer group built from those very records. The classic group is left untouched until nothing
-can fail any more; then `finish` answers its parked requests, and the replayed tombstone removes it
-with its timers.
+The conversion consists of records: the tombstone of the classic group and everything that builds
+the consumer group, in the same write as what the joining member adds. Until they are replayed, the
+handler works with a consumer group built from those records. The classic group is not changed until
+nothing can fail any more. Then `finish` answers its parked requests, and the replayed tombstone
+removes it with its timers.
 
-Generation and all epochs become one number, and every member keeps what its last assignment gave
-it, so no partition changes hands by the conversion itself.
+The generation becomes the group epoch and all other epochs, and every member keeps what its last
+assignment gave it. So the conversion itself moves no partition.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupRepl
 from groupd.protocol.records.schema import Record
 
 MEMBER_WORK = 32
-"""What a member counts as work of a step, beside its topics and partitions."""
+"""The work that a member is, in items of `Pace`, beside its topics and partitions."""
 
 _PERMITTING = frozenset({"bidirectional", "upgrade"})
 _CUSTOM_ASSIGNOR = (
@@ -67,7 +67,8 @@ _CUSTOM_ASSIGNOR = (
 
 
 class Upgrade(Struct, frozen=True):
-    """`group`: what `records` will make of `classic`, a group of the shard with this `state`."""
+    """`group`: the consumer group that `records` will make of `classic`, a group of the shard with
+    this `state`."""
 
     state: ShardState
     classic: ClassicGroup
@@ -75,7 +76,7 @@ class Upgrade(Struct, frozen=True):
     records: tuple[Record, ...]
 
     def event(self) -> Event:
-        """Tells of the conversion."""
+        """The event of the conversion."""
         return events.event(
             EventKind.GROUP_CONVERTED,
             self.group.group_id,
@@ -85,8 +86,8 @@ class Upgrade(Struct, frozen=True):
         )
 
     def finish(self, now: Instant, outcome: Outcome) -> None:
-        """Soft state: members that wait in the classic group are told to rejoin, and every member
-        gets a session of its own length."""
+        """Write soft state: parked requests of the classic group are answered with
+        REBALANCE_IN_PROGRESS, and every member gets a session with its own timeout."""
         again = ErrorCode.REBALANCE_IN_PROGRESS
         op = GroupOperation(self.state, self.classic, now)
         for member in self.classic.sorted_members():
@@ -100,7 +101,8 @@ class Upgrade(Struct, frozen=True):
 
 
 def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
-    """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
+    """The conversion of the group. Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason if
+    the group cannot be converted."""
     _check(state.config, classic)
     try:
         found = run_through(members_in_steps(classic, state.image))
@@ -110,7 +112,7 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     except MalformedSubscription as error:
         raise _refused(classic, "the embedded consumer protocol is malformed.") from error
     except ReplayError as error:
-        # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
+        # Only a faulty client-side assignor causes this. Kafka answers UNKNOWN_SERVER_ERROR.
         raise _refused(classic, "its assignment gives one partition to two members.") from error
 
 
@@ -124,7 +126,7 @@ def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
 
 
 def _refused(classic: ClassicGroup, reason: str) -> ApiError:
-    """The refusal of a conversion, in Kafka's words: tools and people look for them."""
+    """The refusal of a conversion, in Kafka's words, because tools and people look for them."""
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
@@ -132,7 +134,8 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
 
 
 class ConvertedMembers(Struct, frozen=True):
-    """Ascending by id. `user_data`: an assignment carries data of a client-side assignor."""
+    """The members, ascending by id. `user_data`: whether an assignment has data of a client-side
+    assignor."""
 
     members: list[ConsumerGroupMember]
     user_data: bool
@@ -140,17 +143,17 @@ class ConvertedMembers(Struct, frozen=True):
 
 def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[ConvertedMembers]:
     """The members as a consumer group has them: STABLE at the generation, with the partitions that
-    they are taken to own. These are those of their last assignment. If an
-    interrupted rebalance has cleared that, they are those that a member said it owns when it
+    they are taken to own. These are those of the member's last assignment. If an interrupted
+    rebalance has cleared the assignment, they are those that the member reported as its own when it
     joined, unless another member has them. Kafka frees these, although a cooperative member still
     reads them.
 
-    The group may change between the steps; what it is at the first one counts. Raises
+    The group may change between the steps; its form at the first step counts. Raises
     MalformedSubscription, which names the member.
     """
     epoch, chosen = classic.generation, classic.protocol_name
-    # Members are changed in place, so what may change is taken at once. That makes no call for a
-    # member: it takes a millisecond for ten thousand.
+    # Members are changed in place, so what may change is copied at once. A comprehension without a
+    # function call for each member takes a millisecond for ten thousand members.
     now = {
         member_id: (member, member.protocols, member.assignment)
         for member_id, member in classic.members.items()
@@ -187,18 +190,18 @@ def members_in_steps(classic: ClassicGroup, image: MetadataImage) -> Steps[Conve
 
 
 def permits(config: CoordinatorConfig) -> bool:
-    """Whether groups with members may be converted."""
+    """Whether the migration policy lets groups with members be converted."""
     return config.consumer_migration_policy in _PERMITTING
 
 
 def work_of(member: ConsumerGroupMember) -> int:
-    """What a member counts as work of a step."""
+    """The work that a member is, in items of `Pace`."""
     names = len(member.subscribed_topic_names)
     return MEMBER_WORK + names + sum(map(len, member.assigned.values()))
 
 
 _Taken = Counter[tuple[TopicId, int]]
-"""How many members have, or say that they have, a partition."""
+"""For each partition, how many members have it or report it as their own."""
 
 
 def _taken(members: Iterable[ConsumerGroupMember]) -> Steps[_Taken]:
@@ -244,8 +247,8 @@ def _member(
 
 
 def _subscription(protocols: Protocols, chosen: str | None) -> EmbeddedSubscription:
-    """The member's subscription for the chosen protocol; for its first one while none is chosen, or
-    when a member that rejoined does not offer the chosen one any more."""
+    """The member's subscription for the chosen protocol. If none is chosen, or a member that
+    rejoined does not offer the chosen one any more, it is that of its first protocol."""
     for protocol in protocols:
         if protocol.name == chosen:
             return parse_subscription(protocol.metadata)
@@ -253,7 +256,7 @@ def _subscription(protocols: Protocols, chosen: str | None) -> EmbeddedSubscript
 
 
 def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]) -> Upgrade:
-    """R5*, R3, R7*, R6, R8*, and the group that they build. Raises ReplayError."""
+    """The conversion: R5*, R3, R7*, R6, R8*, and the group that they build. Raises ReplayError."""
     group_id, epoch = classic.group_id, classic.generation
     scratch = replace(state, groups={})
     metadata = [records.member_metadata(group_id, member) for member in members]
@@ -270,7 +273,7 @@ def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroup
 
 
 def target_as_held(member: ConsumerGroupMember) -> Assignment:
-    """The target of a member that has all of it."""
+    """The target of a member that already has all of its target."""
     return {topic: tuple(sorted(epochs)) for topic, epochs in member.assigned.items()}
 
 

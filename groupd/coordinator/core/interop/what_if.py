@@ -1,8 +1,8 @@
 """What an assignor of the consumer protocol would do with the members of a classic group, which
-assign by themselves: nothing is changed.
+assign by themselves. Nothing is changed.
 
-The members are taken for those that a conversion would make of them (`upgrade`), and then the
-assignor is tried as on every consumer group.
+The members are converted as an `upgrade` would do it, and then the assignor is tried as on every
+consumer group.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from groupd.coordinator.core.state import ShardState
 
 
 def trying_assignors(classic: GroupType) -> GroupType:
-    """The classic type with what assignors of the consumer protocol would do."""
+    """The classic type, extended by trials of the assignors of the consumer protocol."""
     return replace(classic, what_if=AssignorTrial(_used, _propose))
 
 
 def _used(state: ShardState, group: ClassicGroup) -> None:
-    """None: the members assign. Raises TrialRefused."""
+    """Always None, because the members assign by themselves. Raises TrialRefused."""
     _check(state.config, group)
 
 
@@ -56,7 +56,7 @@ def _propose(state: ShardState, group: ClassicGroup, name: str) -> Steps[Proposa
 
 
 def _obstacle(config: CoordinatorConfig, user_data: bool) -> str | None:
-    """Why the group cannot be converted while it has members."""
+    """Why the group cannot be converted while it has members; None if it can."""
     if not permits(config):
         return f"group.consumer.migration.policy is {config.consumer_migration_policy}"
     if user_data:
@@ -83,8 +83,8 @@ def _check(config: CoordinatorConfig, group: ClassicGroup) -> None:
 def _as_consumer_group(
     classic: ClassicGroup, image: MetadataImage
 ) -> Steps[tuple[ConsumerGroup, bool]]:
-    """A consumer group that stands in no shard, and whether the assignment carries data of a
-    client-side assignor. Raises TrialRefused."""
+    """A consumer group that is in no shard, and whether the assignment has data of a client-side
+    assignor. Raises TrialRefused."""
     group = ConsumerGroup(classic.group_id)
     pace = Pace()
     try:

@@ -1,8 +1,8 @@
 """OffsetCommit and TxnOffsetCommit: checks, then one record per partition
 (docs/spec/offsets-and-log.md#3.1 and #3.4).
 
-Rules: a group error refuses every partition and writes nothing; too long metadata refuses its
-own partition only. Names are resolved to ids by the front end before.
+Rules: a group error refuses every partition and nothing is written; metadata that is too long only
+refuses its own partition. The front end has already resolved names to ids.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
-# Which groups have committed offsets, and the question to a group before offsets are committed
+# Which groups have committed offsets, and the group's own check before offsets are committed
 # (docs/spec/offsets-and-log.md#3).
 
 
@@ -48,8 +48,8 @@ def check_group(
     *,
     transactional: bool,
 ) -> None:
-    """Raises ApiError. `too_long`: (topic, partition) of entries that are refused on their own, for
-    metadata that is too long."""
+    """Asks the group whether the commit is allowed. Raises ApiError. `too_long`: (topic, partition)
+    of entries that are refused already because their metadata is too long."""
     group.check_offset_commit(
         request.member_id,
         request.group_instance_id,
@@ -68,7 +68,7 @@ _FIRST_TXN_VERSION_WITH_EPOCHS = 6
 def commit_offsets(
     state: ShardState, context: RequestContext, request: OffsetCommitRequest, now: Instant
 ) -> Outcome:
-    """Reply OffsetCommitReply, gated by the group."""
+    """Answers with an OffsetCommitReply, gated by the group."""
     token = context.token
     try:
         group = _group_of(
@@ -98,8 +98,8 @@ def commit_offsets(
 def commit_txn_offsets(
     state: ShardState, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
 ) -> Outcome:
-    """Reply TxnOffsetCommitReply, gated by the group; the records go into a transactional batch
-    of the request's producer. The transaction itself has been verified before
+    """Answers with a TxnOffsetCommitReply, gated by the group. The records go into a transactional
+    batch of the request's producer. The transaction itself has been verified before
     (docs/spec/offsets-and-log.md#3.4)."""
     token, version = context.token, context.api_version
     epochs_known = version >= _FIRST_TXN_VERSION_WITH_EPOCHS
@@ -130,8 +130,12 @@ CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
 def _group_of(state: ShardState, request: CommitRequest, *, epochs_known: bool) -> OffsetOwner:
-    """The group. Raises GROUP_ID_NOT_FOUND for one without committed offsets. An
-    unknown one is the simple group that its first record will make."""
+    """The group of a commit. An unknown group is the simple group that its first record will make.
+
+    Raises GROUP_ID_NOT_FOUND for a group without committed offsets, and for an unknown group if the
+    request has a generation or epoch (ILLEGAL_GENERATION unless `epochs_known`). Raises
+    GROUP_MAX_SIZE_REACHED if there may be no more groups.
+    """
     group = state.groups.get(request.group_id)
     if group is None and request.generation_or_epoch >= 0:
         raise ApiError(
@@ -164,9 +168,9 @@ def _records(
 ) -> list[Record]:
     group_id, wall_ms = request.group_id, now.wall_ms
     # A record with an expire time is written as version 1, which has neither leader epoch nor topic
-    # id. Leaving them out keeps memory equal to what a reload gives.
+    # id. They are left out here, so that memory is what a load would read.
     expires = expire_at != -1
-    new = tuple.__new__  # this is done for every partition of every commit
+    new = tuple.__new__  # a local name, because this runs for every partition of every commit
     records: list[Record] = []
     for topic in request.topics:
         name, topic_id = topic.name, NO_TOPIC_ID if expires else topic.topic_id

@@ -24,8 +24,8 @@ def tombstone(group_id: str, topic: str, partition: int) -> Record:
 
 
 def all_tombstones(store: OffsetStore, group_id: str) -> list[Record]:
-    """Tombstones of every offset of a group, sorted: committed offsets first, then those only
-    pending."""
+    """Tombstones of all offsets of a group, sorted: first of committed offsets, then of those that
+    are only pending."""
     topics = store.topics(group_id)
     committed = [
         (topic, partition) for topic in sorted(topics) for partition in sorted(topics[topic])
@@ -47,8 +47,9 @@ def some_tombstones(store: OffsetStore, group_id: str, at_most: int) -> list[Rec
 def delete_offsets(
     state: ShardState, store: OffsetStore, context: RequestContext, request: OffsetDeleteRequest
 ) -> Outcome:
-    """Reply OffsetDeleteReply. Partitions of subscribed topics: GROUP_SUBSCRIBED_TO_TOPIC; all
-    others succeed, with a tombstone where there is something to delete."""
+    """Answers with an OffsetDeleteReply. Partitions of subscribed topics get
+    GROUP_SUBSCRIBED_TO_TOPIC. All others succeed, with a tombstone if there is something to
+    delete."""
     group_id = request.group_id
     try:
         if not group_id:

@@ -1,7 +1,6 @@
 """OffsetFetch for one group (docs/spec/offsets-and-log.md#3.2). Reads the latest state: the shell
-holds the answer back until what the group has pending is durable, for plain and for stable readers
-alike.
-"""
+holds the answer back until the group's pending records are durable, with and without
+`require_stable`."""
 
 from __future__ import annotations
 
@@ -28,13 +27,14 @@ _NOTHING: Mapping[int, StoredOffset] = {}
 _NONE: Set[int] = frozenset()
 
 MANY = 20
-"""Offsets of one topic from which on they are read later, out of a copy."""
+"""If a topic has more offsets than this, they are read later, from a copy."""
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
-    """An unknown group, and one of a type without committed offsets, have no offsets; that is no
-    error. Errors of the group's own check stand at group level. Topics of a fetch-all come sorted,
-    without ids. The offsets are those of this moment, even where they are read later."""
+    """The offsets of a group. An unknown group, and one of a type without committed offsets, has no
+    offsets; that is no error. An error of the group's own check is the error of the whole group.
+    Topics of a fetch-all are sorted and without ids. The offsets are those of this moment, even if
+    they are read later."""
     group_id = request.group_id
     group = state.groups.get(group_id)
     owner = None if group is None else group.offset_owner
@@ -60,7 +60,7 @@ def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGro
 
 
 class _Reader:
-    """Offsets of one group as one reader sees them."""
+    """The offsets of one group, as a reader with or without `require_stable` sees them."""
 
     __slots__ = ("_group_id", "_stable", "_store")
 
@@ -68,8 +68,8 @@ class _Reader:
         self._store, self._group_id, self._stable = store, group_id, stable
 
     def everything(self, only: tuple[str, ...] | None) -> tuple[FetchedTopic, ...]:
-        """All committed offsets by topic. `only`: the topics, sorted, to which this is limited;
-        None: no limit."""
+        """All committed offsets by topic. `only`: if not None, only these topics, which are
+        sorted."""
         topics = self._store.topics(self._group_id)
         names = sorted(topics) if only is None else [name for name in only if name in topics]
         return tuple([FetchedTopic(name, self._all_of(name, topics[name])) for name in names])
@@ -99,8 +99,8 @@ class _Reader:
         return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
 
     def _unstable(self, topic: str, partitions: Iterable[int]) -> Set[int]:
-        """Those of `partitions` that wait for the end of a transaction. They are looked up one by
-        one, because a group may have far more of them than the request asks for."""
+        """Those of `partitions` that wait for the end of a transaction. Each is looked up, because
+        the group may have far more pending offsets than the request asks for."""
         pending = self._store.pending(self._group_id) if self._stable else None
         if not pending:
             return _NONE
@@ -113,7 +113,8 @@ def _offsets(
     topic_id: TopicId,
     partitions: Iterable[int],
 ) -> Iterator[FetchedOffset]:
-    # The topic may have been re-created under its name since the commit.
+    # If the topic was re-created since the commit, the offset has another topic id and does not
+    # count.
     own_ids = (topic_id, NO_TOPIC_ID)
     any_id = topic_id == NO_TOPIC_ID
     for partition in partitions:

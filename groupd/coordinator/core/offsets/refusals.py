@@ -1,8 +1,7 @@
-"""Whole-request refusals of the offset APIs: where each of them puts an error
+"""Replies that refuse a whole request of the offset APIs: where each of them has its error
 (docs/spec/offsets-and-log.md#2.2).
 
-Used by the handlers for group errors and by the shell for shards that are loading, elsewhere or
-failed.
+The handlers use them for group errors, the shell for shards that are loading, elsewhere or failed.
 """
 
 from __future__ import annotations
@@ -43,14 +42,16 @@ def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommit
 def refuse_txn_commit(
     request: TxnOffsetCommitRequest, code: ErrorCode, api_version: int
 ) -> TxnOffsetCommitReply:
-    """Producers before v2 do not know COORDINATOR_LOAD_IN_PROGRESS: they get 15."""
+    """The refusal of a TxnOffsetCommit. Producers before v2 do not know
+    COORDINATOR_LOAD_IN_PROGRESS: they get 15."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < 2:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitReply(on_every_partition(request.topics, code))
 
 
 def refuse_fetch(request: OffsetFetchGroup, code: ErrorCode, api_version: int) -> FetchedGroup:
-    """v1 has no group error: it stands on each partition asked for."""
+    """The refusal of an OffsetFetch. v1 has no group error, so each partition of the request has
+    the error."""
     if api_version >= 2:
         return FetchedGroup(request.group_id, error=code)
 

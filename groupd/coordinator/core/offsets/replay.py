@@ -19,8 +19,9 @@ def replay_offset(
     value: OffsetCommitValue | None,
     at: AppliedAt,
 ) -> None:
-    """A value inside a transaction becomes pending; a tombstone removes the committed offset and
-    everything pending on its partition. A value for an unknown group makes a simple group."""
+    """Apply one offset record. A value inside a transaction becomes pending. A tombstone removes
+    the committed offset and everything that is pending on its partition. A value for an unknown
+    group makes a simple group."""
     group, topic, partition = key
     if value is None:
         store.remove(group, topic, partition)
@@ -40,9 +41,9 @@ def replay_runs(
     replay_many: Callable[[str, str, ByPartition], None],
     replay: Callable[[Record, AppliedAt], None],
 ) -> None:
-    """Replay records outside transactions, which stand at these log offsets. Consecutive commits of
-    a group to one topic are replayed in one go, all other records one by one."""
-    new = tuple.__new__  # without a call of Python
+    """Replay records outside transactions, which are at these log offsets. Consecutive commits of a
+    group to one topic are replayed in one go, all other records one by one."""
+    new = tuple.__new__  # no call of a Python function for each record
     group = topic = ""
     run: ByPartition = {}
     for at, record in zip(offsets, records, strict=False):
@@ -65,8 +66,8 @@ def replay_runs(
 
 
 def apply_marker(store: OffsetStore, producer_id: int, *, commit: bool) -> None:
-    """End of a producer's transaction. On COMMIT a pending offset replaces the committed one
-    only if its record is the later one in the log: a plain commit made meanwhile stays."""
+    """Apply the end of a producer's transaction. On COMMIT a pending offset replaces the committed
+    one only if its record is later in the log, so a plain commit made meanwhile stays."""
     for group_id, topic, partition, stored in store.take_pending(producer_id):
         if not commit:
             continue

@@ -1,9 +1,9 @@
 """Committed and pending offsets of one shard: hard state, written by replay only.
 
-Committed offsets stand by group, topic and partition together with the log offset of their record;
-a transaction's offsets wait by producer id (the epoch plays no part) until its marker
-(docs/spec/offsets-and-log.md#3.4). An index tells which partitions of a group have something
-pending.
+Committed offsets are kept by group, topic and partition, together with the log offset of their
+record. A transaction's offsets are kept by producer id (the epoch plays no part) until its marker
+comes (docs/spec/offsets-and-log.md#3.4). An index tells which partitions of a group have a pending
+offset.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from groupd.protocol.records.schema import OffsetCommitValue
 
 
 class StoredOffset(NamedTuple):
-    """What a record's value says, and where the record stands in the log: one object, because
-    there are millions."""
+    """The value of an offset record, and the record's offset in the log. They are in one object,
+    because there are millions of them."""
 
     offset: int
     leader_epoch: int
@@ -41,12 +41,12 @@ _NO_PENDING: Mapping[TopicPartition, set[int]] = {}
 
 
 _DENSE = 4
-"""Sorting costs about as much as looking up this many times as many partitions."""
+"""Sorting some partitions costs about as much as looking up this many times as many partitions."""
 
 
 def ascending(partitions: Collection[int]) -> Iterator[int]:
-    """The partitions in ascending order, without sorting many in one go. Partitions that are
-    removed meanwhile may be left out; those that are added may appear."""
+    """The partitions in ascending order, without sorting many of them at once. Partitions that are
+    removed during the iteration may be left out; those that are added may appear."""
     last = max(partitions, default=-1)
     if last > _DENSE * len(partitions) or min(partitions, default=0) < 0:
         return iter(sorted(partitions))
@@ -64,7 +64,7 @@ class OffsetStore:
 
     @property
     def count(self) -> int:
-        """How many offsets are committed, in all groups."""
+        """How many offsets are committed in all groups."""
         return self._count
 
     def topics(self, group_id: str) -> Mapping[str, ByPartition]:
@@ -75,19 +75,19 @@ class OffsetStore:
         return self.topics(group_id).get(topic, _NO_PARTITIONS).get(partition)
 
     def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
-        """Producers with a pending offset, by partition."""
+        """By partition, the producers that have a pending offset."""
         return self._producers.get(group_id, _NO_PENDING)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         return (topic, partition) in self.pending(group_id)
 
     def all_pending(self, group_id: str, topic: str, partition: int) -> Iterator[StoredOffset]:
-        """What every producer has pending for one partition, by producer id."""
+        """The pending offsets of one partition, by producer id, ascending."""
         for producer_id in sorted(self.pending(group_id).get((topic, partition), ())):
             yield self._pending[producer_id][group_id][topic][partition]
 
     def pending_groups(self, producer_id: int) -> list[str]:
-        """The groups in which a producer has a pending offset, sorted."""
+        """The groups in which a producer has a pending offset, ascending by id."""
         return sorted(self._pending.get(producer_id, ()))
 
     def pending_count(self, producer_id: int) -> int:
@@ -106,7 +106,8 @@ class OffsetStore:
         partitions[partition] = stored
 
     def put_many(self, group_id: str, topic: str, offsets: ByPartition) -> None:
-        """Offsets of one topic; the dict is the store's from here on."""
+        """Store the offsets of one topic. The store may keep the dict, so the caller must not use
+        it any more."""
         topics = self._committed.setdefault(group_id, {})
         partitions = topics.get(topic)
         if partitions is None:
@@ -126,7 +127,8 @@ class OffsetStore:
         index.setdefault((topic, partition), set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone: the committed offset goes, and what any producer has pending there."""
+        """Apply a tombstone: remove the committed offset and the pending offsets of all
+        producers."""
         if _discard(self._committed, group_id, topic, partition):
             self._count -= 1
         for producer_id in self._producers.get(group_id, {}).pop((topic, partition), ()):
@@ -138,7 +140,8 @@ class OffsetStore:
             del self._producers[group_id]
 
     def take_pending(self, producer_id: int) -> list[tuple[str, str, int, StoredOffset]]:
-        """Remove and return (group, topic, partition, offset) of a producer; [] if unknown."""
+        """Remove and return the pending offsets of a producer as (group, topic, partition, offset);
+        [] if it has none."""
         taken = [
             (group_id, topic, partition, stored)
             for group_id, topics in self._pending.pop(producer_id, {}).items()
@@ -156,7 +159,7 @@ class OffsetStore:
 
 
 def _discard(groups: dict[str, ByTopic], group_id: str, topic: str, partition: int) -> bool:
-    """Remove one entry and the levels it leaves empty. True if it was there."""
+    """Remove one entry, and the levels that are empty then. Returns whether the entry was there."""
     topics = groups.get(group_id, {})
     partitions = topics.get(topic, {})
     if partitions.pop(partition, None) is None:

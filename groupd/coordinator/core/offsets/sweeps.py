@@ -1,16 +1,17 @@
-"""Sweeps over the offsets of a shard: those that have expired, and those of deleted topics
-(docs/spec/offsets-and-log.md#4).
+"""Sweeps over the offsets of a shard: one removes expired offsets, one the offsets of deleted
+topics (docs/spec/offsets-and-log.md#4).
 
-A sweep may have to do with a hundred thousand offsets, so it is done in slices. A slice leads to
-one outcome, and between two slices others have their turn. The work is a generator that yields
-where a slice ends. What it knew of groups and offsets may be wrong by then, so it looks again.
+A sweep may go through a hundred thousand offsets, so it is done in slices. A slice leads to one
+outcome, and other requests are served between two slices. The work is a generator that yields where
+a slice ends. Groups and offsets may have changed by then, so it looks them up again.
 
-An offset expires when its topic is not subscribed, nothing is pending on it, and its time is up:
-its own expire timestamp where the commit set one, else the retention time counted from the group's
-base time. An empty group left without offsets goes in the same sweep, unless somebody is just about
-to join it: Kafka deletes it all the same, and the client starts again.
+An offset expires when its topic is not subscribed, nothing is pending on its partition, and its
+time is up: its own expire timestamp if the commit set one, else the retention time counted from the
+group's base time. An empty group that is left without offsets is removed in the same sweep, unless
+a client is just about to join it. Kafka removes it even then, and the client starts again.
 
-Offsets of deleted topics go, both committed and pending ones. Groups are left to a later sweep.
+Offsets of deleted topics are removed, both committed and pending ones. Their groups are left to a
+later sweep.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from groupd.protocol.records.schema import Record
 
 SLICE_OFFSETS = 250
 TOMBSTONE_COST = 5
-"""Counted in looks at an offset. A slice takes less than a millisecond, since the slices of all
-shards may fall into one turn of the loop."""
+"""A tombstone costs as much as this many looks at an offset. A slice takes less than a millisecond,
+since the slices of all shards may come in one turn of the event loop."""
 
 SLICE_BYTES = 64 * 1024
-"""Most bytes of the records of a slice."""
+"""How many bytes the records of one slice may have."""
 
 GROUPS_AT_ONCE = 500
 """At most this many groups are sorted between two stops."""
 
 _RECORD_BYTES = 64
-"""More than a tombstone takes in a batch beside the texts of its key."""
+"""More bytes than a tombstone takes in a batch, apart from the texts of its key."""
 
 
 def bytes_of(tombstones: Sequence[Record]) -> int:
-    """What they take in a batch, at most."""
+    """How many bytes these tombstones take in a batch at most."""
     size = _RECORD_BYTES * len(tombstones)
     for key, _ in tombstones:
         parts = key if isinstance(key, tuple) else astuple(key)
@@ -57,9 +58,9 @@ def bytes_of(tombstones: Sequence[Record]) -> int:
 
 
 class SweepSlice:
-    """What the present slice has room for, and the outcome that it leads to. It looks at about
-    `SLICE_OFFSETS` offsets, or a fifth of that if all of them go. `bytes_max`: most bytes of its
-    records."""
+    """How much more the present slice may do, and its outcome. A slice looks at about
+    `SLICE_OFFSETS` offsets, or at a fifth of that if all of them are removed. `bytes_max`: how many
+    bytes its records may have."""
 
     __slots__ = ("_bytes", "_bytes_max", "_counted", "_details", "_room", "now", "outcome")
 
@@ -67,7 +68,7 @@ class SweepSlice:
         self._bytes_max = bytes_max
 
     def begin(self, now: Instant) -> None:
-        """The next slice."""
+        """Begin the next slice."""
         self.now = now
         self.outcome = Outcome()
         self._room: float = SLICE_OFFSETS
@@ -76,10 +77,11 @@ class SweepSlice:
         self._details: dict[str, int] = {}
 
     def room(self, size: int = 0) -> Steps[bool]:
-        """Ends the slice unless it may look at something more and write `size` more bytes. Returns
-        whether it has ended; then all has to be looked at again. Tombstones that are larger than a
-        slice may be are a slice of their own. If they are larger than a batch may be
-        (`max.message.bytes`), their write is refused as that of any request would be."""
+        """Ends the slice if it must not look at anything more, or if `size` more bytes do not fit
+        into it. Returns whether it has ended; then the caller has to look everything up again.
+        Tombstones that are larger than a slice may be are a slice of their own. If they are larger
+        than a batch may be (`max.message.bytes`), their write is refused as that of any request
+        would be."""
         fits = not (size and self._bytes) or self._bytes + size <= self._bytes_max
         if self._room > 0 and fits:
             return False
@@ -87,11 +89,11 @@ class SweepSlice:
         return True
 
     def look(self, cost: float = 1) -> None:
-        """Another offset, or something that takes as long as `cost` of them, is looked at."""
+        """Count a look at an offset, or at something that takes as long as `cost` offsets."""
         self._room -= cost
 
     def bury(self, tombstones: Sequence[Record], size: int) -> None:
-        """Write these tombstones, of `size` bytes (`bytes_of`)."""
+        """Add these tombstones, of `size` bytes (`bytes_of`), to the records of the slice."""
         self._room -= TOMBSTONE_COST - 1
         self._bytes += size
         self.outcome.records += tombstones
@@ -99,8 +101,8 @@ class SweepSlice:
     def bury_offset(
         self, group: Group, topic: str, partition: int, size: int, kind: EventKind, cause: str = ""
     ) -> None:
-        """Write the tombstone of an offset. One event of this kind tells how many there are of a
-        group in this slice."""
+        """Add the tombstone of an offset. For each group and kind, the slice has one event with the
+        number of its offsets."""
         group_id = group.group_id
         self.bury([tombstone(group_id, topic, partition)], size)
         if self._counted != (group_id, kind):
@@ -111,7 +113,7 @@ class SweepSlice:
 
 
 class Sweep:
-    """`begin` makes the steps of the sweep, which write into the slice that they are given."""
+    """One sweep. `begin` returns its steps, which write into the slice that it is given."""
 
     __slots__ = ("_slice", "_steps", "done")
 
@@ -133,8 +135,8 @@ _MS_PER_MINUTE = 60_000
 
 
 def expire_offsets(state: ShardState, store: OffsetStore, present: SweepSlice) -> Steps[None]:
-    """Tombstones of expired offsets and of the groups that vanish with them, of all groups that
-    there are when it begins. Only those of types that commit offsets: a group of another type is
+    """Write tombstones of expired offsets, and of the groups that are removed with them, for all
+    groups that there are when the sweep begins. Groups of types that do not commit offsets are
     never swept, as in Kafka (`ShareGroup.shouldExpire`)."""
     for some in chunks(list(state.groups), GROUPS_AT_ONCE):
         for group_id in sorted(some):
@@ -146,7 +148,7 @@ def expire_offsets(state: ShardState, store: OffsetStore, present: SweepSlice) -
 def _expire_in_group(
     state: ShardState, store: OffsetStore, group_id: str, present: SweepSlice
 ) -> Steps[None]:
-    expired = 0  # in this slice: their tombstones are not applied yet
+    expired = 0  # in this slice, whose tombstones are not applied yet
     for topic in sorted(store.topics(group_id)):
         group = _expiring(state, group_id, topic)
         if group is None:
@@ -183,14 +185,15 @@ def _expire_in_group(
 
 
 def _expiring(state: ShardState, group_id: str, topic: str) -> OffsetOwner | None:
-    """The group, if its offsets of the topic may expire."""
+    """The group, if its offsets of the topic may expire; otherwise None."""
     group = state.groups.get(group_id)
     owner = None if group is None else group.offset_owner
     return None if owner is None or owner.is_subscribed_to(topic) else owner
 
 
 def _vanishing(state: ShardState, group_id: str) -> OffsetOwner | None:
-    """The group, if it goes when it has no offsets, and nobody has to be asked before."""
+    """The group, if it may be removed once it has no offsets and nothing has to be done before
+    (`before_delete`); otherwise None."""
     group = state.groups.get(group_id)
     owner = None if group is None else group.offset_owner
     if owner is None or owner.awaits_members():
@@ -205,8 +208,8 @@ def _vanishing(state: ShardState, group_id: str) -> OffsetOwner | None:
 
 
 def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
-    """Whether the group has more offsets, committed or pending, than the `expired` ones, whose
-    tombstones are not applied yet."""
+    """Whether the group has more offsets, committed or pending, than `expired`: the number of those
+    whose tombstones are written but not applied yet."""
     if store.pending(group_id):
         return True
     count = 0
@@ -229,8 +232,8 @@ def _is_over(stored: StoredOffset, base: ExpirationBase, state: ShardState, now_
 _GROUP_COST = 0.2
 _NAME_COST = 0.03
 _PENDING_COST = 0.05
-"""What it takes, in looks at an offset, to pass by a group, to compare a name with another, and to
-see of which topic a pending offset is."""
+"""The cost, in looks at an offset, of going past a group, of comparing a topic name, and of
+checking the topic of a pending offset."""
 
 NAMES_AT_ONCE = 1000
 """At most this many names, or pending offsets of a group, are compared between two stops."""
@@ -239,7 +242,8 @@ NAMES_AT_ONCE = 1000
 def forget_topics(
     state: ShardState, store: OffsetStore, deleted: Sequence[TopicDeletion], present: SweepSlice
 ) -> Steps[None]:
-    """Tombstones of the offsets of deleted topics, of all groups that there are when it begins."""
+    """Write tombstones of the offsets of deleted topics, for all groups that there are when the
+    sweep begins."""
     by_name: dict[str, list[TopicDeletion]] = {}
     for one in deleted:
         by_name.setdefault(one.name, []).append(one)
@@ -250,7 +254,8 @@ def forget_topics(
 
 
 Deletions = Mapping[str, Sequence[TopicDeletion]]
-"""Deleted topics by name: a topic may have been made anew and deleted again."""
+"""Deleted topics by name. There may be several with one name: a topic may have been re-created and
+deleted again."""
 
 
 def _forget_some(
@@ -275,7 +280,8 @@ def _forget_in_group(
     by_name: Deletions,
     present: SweepSlice,
 ) -> Steps[None]:
-    """`committed`: the topics of committed offsets."""
+    """Write the tombstones of one group. `committed`: the deleted topics for which it has committed
+    offsets."""
     pending = yield from _pending_by_topic(store, group_id, by_name.keys(), present)
     for name in sorted(committed | pending.keys()):
         places = _partitions(store, group_id, name, pending.get(name, ()))
@@ -285,7 +291,7 @@ def _forget_in_group(
 def _pending_by_topic(
     store: OffsetStore, group_id: str, names: Collection[str], present: SweepSlice
 ) -> Steps[dict[str, set[int]]]:
-    """The partitions of these topics for which the group has pending offsets."""
+    """By topic, the partitions of these topics for which the group has pending offsets."""
     found: dict[str, set[int]] = {}
     for some in chunks(list(store.pending(group_id)), NAMES_AT_ONCE):
         yield from present.room()
@@ -305,8 +311,9 @@ def _forget_topic(
     deleted: Sequence[TopicDeletion],
     present: SweepSlice,
 ) -> Steps[None]:
-    """A tombstone takes committed and pending offsets alike, so every one of a partition must
-    belong to a deleted topic: offsets of a topic that was made anew survive."""
+    """Write the tombstones of one topic of a group. A tombstone removes committed and pending
+    offsets alike. So it is only written if all offsets of the partition belong to a deleted topic,
+    and offsets of a re-created topic survive."""
     size = bytes_of([tombstone(group_id, name, 0)])
     for partition in partitions:
         yield from present.room(size)
@@ -324,7 +331,7 @@ def _forget_topic(
 def _partitions(
     store: OffsetStore, group_id: str, name: str, pending: Collection[int]
 ) -> Iterator[int]:
-    """Those with a committed offset and the pending ones, each once, in ascending order."""
+    """The partitions with a committed or a pending offset, each once, in ascending order."""
     last = -1
     committed = store.topics(group_id).get(name, {})
     for partition in merge(ascending(committed), ascending(pending)):
@@ -334,7 +341,7 @@ def _partitions(
 
 
 def _is_of(deleted: Sequence[TopicDeletion], stored: StoredOffset) -> bool:
-    """Whether one of the deleted topics is that of the offset. An offset without a topic id was
+    """Whether the offset is of one of the deleted topics. An offset without a topic id was
     committed for the topic that had the name at that time."""
     if stored.topic_id == NO_TOPIC_ID:
         return any(stored.commit_timestamp_ms <= topic.at_ms for topic in deleted)
