@@ -2,7 +2,7 @@
 
 These bytes count: a large frame from the moment that it may be read, requests under way with an
 estimate of what their items take, and replies that are not sent yet. One read of a socket brings at
-most as many bytes as are free (`receiving`), and the connection is not read again before they are
+most as many bytes as are free (`turns`), and the connection is not read again before they are
 worked on.
 
 - The first `FREE_BYTES` of each connection do not count, so small requests need no room.

@@ -3,7 +3,7 @@
 Rules:
 
 - A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
-- A request starts when every request before it has been answered or is of the same lane (`lanes`),
+- A request starts when every request before it has been answered or is of the same lane (`decoding`),
   so that it sees their effects. No request starts while one is worked on in slices.
 - Connections take turns in starting requests (`turns`). A frame is cut out of the received bytes
   when the frame before it has started.

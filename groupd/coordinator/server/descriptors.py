@@ -9,8 +9,8 @@ from contextlib import suppress
 import structlog
 
 RESERVED = 384
-"""Descriptors that clients cannot take: for the store, the admin port (`admin_http` has places for
-240 connections), further nodes of `--workers`, and files."""
+"""Descriptors that Kafka clients cannot take: for the store, the admin port (`admin.places` limits
+its connections), further nodes of `--workers`, and files."""
 
 log = structlog.get_logger("groupd.daemon")
 

@@ -154,7 +154,7 @@ class KafkaListener:
                 connection.idle_since_ms = now_ms
             elif connection.idle_since_ms <= oldest and connection.idle:
                 if connection.closed:
-                    connection.abort()  # it was closed before, but the client has not read its last reply
+                    connection.abort()  # its client has not read the last reply
                 else:
                     connection.close()
         self._fairness.crowds.look(self._stats.accepted, self._stats.open)

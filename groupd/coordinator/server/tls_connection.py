@@ -381,9 +381,7 @@ class TlsConnection(asyncio.Transport, Receiver):
 
     def _say_goodbye(self) -> None:
         if self._open and self._tls is not None:
-            with suppress(
-                ssl.SSLError
-            ):  # the client may read the rest without answering our close_notify
+            with suppress(ssl.SSLError):  # the answer of the client is not waited for
                 self._tls.unwrap()
             self._send_encrypted()
         if self._closing:
