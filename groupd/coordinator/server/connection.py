@@ -3,8 +3,8 @@
 Rules:
 
 - A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
-- A request starts when every request before it has been answered or is of the same lane (`decoding`),
-  so that it sees their effects. No request starts while one is worked on in slices.
+- A request starts when every request before it has been answered or is of the same lane
+  (`decoding`), so that it sees their effects. No request starts while one is worked on in slices.
 - Connections take turns in starting requests (`turns`). A frame is cut out of the received bytes
   when the frame before it has started.
 - With too many slots or too many unsent bytes, or while a whole frame waits, the socket is not read
