@@ -58,7 +58,6 @@ MECHANISMS: Mapping[str, ScramMechanism] = {
         ScramMechanism("SCRAM-SHA-512", 2, "sha512", 64),
     )
 }
-"""The mechanisms by name."""
 
 MECHANISM_BY_CODE: Mapping[int, ScramMechanism] = {one.code: one for one in MECHANISMS.values()}
 

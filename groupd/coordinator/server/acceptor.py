@@ -94,7 +94,7 @@ class Acceptor:
         self._retry: TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to listen. Raises OSError."""
+        """Starts to listen. Raises OSError."""
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
         self._loop.add_reader(self._listening, self._accept)
@@ -105,7 +105,7 @@ class Acceptor:
         return host, port
 
     def close(self) -> None:
-        """Stop accepting. Sockets in the line are closed."""
+        """Stops accepting. Sockets in the line are closed."""
         if self._closed:
             return
         self._closed = True
@@ -121,7 +121,7 @@ class Acceptor:
             self._connections.withdraw(accepted)
 
     def _accept(self) -> None:
-        """Take the sockets of waiting clients. The loop calls this again as long as there are
+        """Takes the sockets of waiting clients. The loop calls this again as long as there are
         more."""
         for number in range(AT_ONCE):
             limit = self._connections.full
@@ -184,7 +184,7 @@ class Acceptor:
         self._schedule()
 
     async def _open(self, accepted: socket) -> None:
-        """Make a connection for the socket. From then on the connection keeps the place itself."""
+        """Makes a connection for the socket. From then on the connection keeps the place itself."""
         place: Hashable = accepted
         try:
             connection = self._make()

@@ -76,7 +76,7 @@ class ClientSession:
         return take_back
 
     def end(self) -> None:
-        """Note that the connection has ended, and call the callbacks."""
+        """Notes that the connection has ended, and calls the callbacks."""
         self.gone = True
         told, self._told_when_gone = self._told_when_gone, {}
         for callback in told.values():

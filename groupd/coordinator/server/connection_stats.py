@@ -85,7 +85,6 @@ class ConnectionStats:
         self.handshakes: Handshakes | None = None
         """The handshakes of the TLS listeners; None if there is no such listener."""
         self.certificates: Callable[[], Iterable[CertificateFacts]] = tuple
-        """The certificates of the TLS listeners."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()

@@ -33,9 +33,7 @@ class Shaking(Protocol):
     """A connection that has not finished its handshake."""
 
     @property
-    def host(self) -> str:
-        """The address of the client."""
-        ...
+    def host(self) -> str: ...
 
     def begin(self) -> None:
         """Begins the handshake: it is this connection's turn."""

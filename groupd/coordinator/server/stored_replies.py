@@ -45,8 +45,6 @@ class StoredReply:
 
 
 class StoredReplies:
-    """The stored replies of one connection."""
-
     __slots__ = ("_last", "_size", "_stats", "_stopped", "_stored")
 
     def __init__(self, stats: ConnectionStats) -> None:

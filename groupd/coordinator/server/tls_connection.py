@@ -106,8 +106,6 @@ class Inner(Protocol):
 
 
 class TlsServer(Protocol):
-    """TLS of a listener."""
-
     @property
     def context(self) -> ssl.SSLContext:
         """The context for new connections."""

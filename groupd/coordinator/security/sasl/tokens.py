@@ -42,8 +42,6 @@ class SigningKey(Struct, frozen=True, eq=False):
 
 
 class SigningKeys(Protocol):
-    """The source of the keys."""
-
     def current(self) -> tuple[SigningKey, ...]:
         """The keys as they are now. Runs in a thread."""
         ...
