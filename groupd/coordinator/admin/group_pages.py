@@ -199,8 +199,7 @@ def what_if_steps(state: ShardState, group: Group, name: str | None) -> Steps[di
     `balance` how even that is.
 
     Raises Refusal for a group on which no assignor can be tried, an assignor that does not exist,
-    and one that fails.
-    """
+    and one that fails."""
     what_if = type_of(group).what_if
     if what_if is None:
         raise refusal(f"no assignor can be tried on a {group.type_name} group")

@@ -91,8 +91,7 @@ def json_steps(value: Any, items: int = LISTED_MAX, size: int = PAGE_BYTES) -> S
     stop while it has no item yet.
 
     Each of these lists has at most `items` items on the page, and all together have about `size`
-    bytes. If lists of an object are cut, the object gets a field `left_out` with their names.
-    """
+    bytes. If lists of an object are cut, the object gets a field `left_out` with their names."""
     page = _Page(items, size)
     if isinstance(value, dict):
         separator = b"{"

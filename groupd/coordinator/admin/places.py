@@ -127,8 +127,7 @@ class AdminHosts:
     the answers. Such a request has the site's name in its `Host`, so only known names are allowed.
     Every IP address is allowed, because no site can have one as its name: Kubernetes probes use the
     address of the pod, and published and forwarded ports have addresses that the daemon does not
-    know.
-    """
+    know."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {LOCAL, *(_plain(name) for name in names)}

@@ -83,6 +83,9 @@ class AdminRoutes:
         return as_json({"options": dict(self._options), "config": settings})
 
 
+# Telemetry ----------------------------------------------------------------------------------
+
+
 def add_telemetry(
     routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry, work: LongWork
 ) -> None:

@@ -24,6 +24,8 @@ from groupd.coordinator.security.quota_entities import (
 from groupd.coordinator.security.recent import Recent, short
 from groupd.protocol.errors import ApiError, ErrorCode
 
+# Rates and buckets --------------------------------------------------------------------------
+
 # Rates and buckets are Kafka's, so the same traffic is slowed down as much as there. Times are
 # milliseconds, and the caller says what time it is.
 
@@ -118,6 +120,8 @@ class TokenBucket:
         return min(most, self._tokens + bound * (now_ms - self._at_ms) / 1000)
 
 
+# Quotas -------------------------------------------------------------------------------------
+
 # `Quotas.of` finds the limits of a client. The code that works on a request reports what it used,
 # and gets the time that the client has to wait; `coordinator.server.metering` makes the client
 # wait. A quota counts in this process only, as in Kafka it counts on each broker.
@@ -159,8 +163,7 @@ class Quotas:
     """The quotas of one broker. `now_ms()`: the broker's clock, which never goes back.
 
     `active`: whether there is any quota for users or client ids. A request looks at nothing else
-    while there is none.
-    """
+    while there is none."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.active = False

@@ -202,6 +202,8 @@ async def salt_secret(store: Catalogue, changes: CatalogueChanges) -> bytes:
         raise LogCorrupt("the secret for salts is no hexadecimal number") from None
 
 
+# The first users ----------------------------------------------------------------------------
+
 # Without the first users no client could log in to make others. Each line of their file is written
 # as for `--add-scram` of Kafka's `kafka-storage format`; lines that begin with # are comments:
 #

@@ -1,5 +1,7 @@
 """One limit for the memory that all connections hold, and a share of it for each connection.
 
+When many clients have gone, memory is also given back to the system.
+
 These bytes count: a large frame from the moment that it may be read, requests under way with an
 estimate of what their items take, and replies that are not sent yet. One read of a socket brings at
 most as many bytes as are free (`turns`), and the connection is not read again before they are
@@ -283,7 +285,7 @@ class Account:
 
     def may_come_in(self, frame_bytes: int, go: Callable[[], None]) -> bool:
         """Whether more of a large frame may be read. That needs room for the whole frame, because a
-        part of it would help nobody. `go`: as for `may_start`."""
+        part of it is of no use. `go`: as for `may_start`."""
         if not self.incoming:
             if not self._may_begin(frame_bytes, go):
                 return False
@@ -357,6 +359,8 @@ class Account:
 def _nothing() -> None:
     """Stands in for `drop` once the connection has ended."""
 
+
+# Giving memory back to the system -----------------------------------------------------------
 
 MUCH = 32 * 1024 * 1024
 """Memory is given back to the system when clients hold at least this many bytes less than

@@ -214,8 +214,7 @@ class Connection(ClientSocket):
 
         Repeats this if the writing made room, because no other event follows when requests are
         answered at once. Gets in line if it has more requests than this turn of the loop has time
-        for, or a step of a login, which takes as long as a dozen heartbeats.
-        """
+        for, or a step of a login, which takes as long as a dozen heartbeats."""
         elapsed, until_ns = self._turns.elapsed, 0
         if self._in_line:
             self._send_ready()

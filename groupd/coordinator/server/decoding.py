@@ -13,6 +13,8 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader, parse_request_header
 from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
 
+# Lanes --------------------------------------------------------------------------------------
+
 # Kafka works on one request of a connection at a time, and clients rely on that. Otherwise a client
 # that sends Produce and then ListOffsets, without waiting in between, would get an offset from
 # before its own records. So a request starts when every request before it has been answered.
@@ -42,6 +44,8 @@ def lane_of(frame: bytes) -> str | None:
     except MalformedRequest:
         return None
 
+
+# Long requests ------------------------------------------------------------------------------
 
 # Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of
 # them is decoded again in a thread, where Python gives the event loop its turn every few

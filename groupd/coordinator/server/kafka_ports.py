@@ -38,8 +38,7 @@ class TlsEndpoint:
         return self._tls.context
 
     def opened(self, inner: Connection, connection: SSLObject) -> None:
-        """Takes the principal from the certificate, unless the listener has SASL, which then tells
-        it."""
+        """Takes the principal from the certificate, unless the listener has SASL."""
         if self._tls.listener.protocol.sasl:
             return
         try:

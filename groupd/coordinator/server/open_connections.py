@@ -25,8 +25,7 @@ class OpenConnections(Generic[C]):
     with a slash before it.
 
     A connection takes its place with `expect`, or with `add` if it was not expected, and keeps it
-    until `withdraw` or `remove`. `len()` is the number of places that are taken.
-    """
+    until `withdraw` or `remove`. `len()` is the number of places that are taken."""
 
     def __init__(
         self,

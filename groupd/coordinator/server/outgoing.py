@@ -19,8 +19,7 @@ class Outgoing:
 
     `draining`: so many bytes are unsent that no request is started. Then the client has to read a
     quarter of them in each `write_stall_timeout_ms`, else `stalled()` is called. So the time that a
-    client may take does not grow with the size of what it has asked for.
-    """
+    client may take does not grow with the size of what it has asked for."""
 
     __slots__ = (
         "_account",

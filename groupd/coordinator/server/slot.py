@@ -1,4 +1,4 @@
-"""A slot: the place of one reply in the order of its connection."""
+"""A slot: the place of one reply in the order of its connection. Also leases of stored replies."""
 
 from __future__ import annotations
 

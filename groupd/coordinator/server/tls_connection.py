@@ -18,6 +18,8 @@ import structlog
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.turns import READ_BYTES, SHORT_BYTES, Fairness, Receiver
 
+# Records ------------------------------------------------------------------------------------
+
 # Cuts the bytes of a socket into TLS records (RFC 8446, section 5.1).
 
 
@@ -77,6 +79,8 @@ class Records:
             return left
         return size if size <= left else 0
 
+
+# Connections --------------------------------------------------------------------------------
 
 log = structlog.get_logger("groupd.tls")
 
@@ -290,8 +294,7 @@ class TlsConnection(asyncio.Transport, Receiver):
         line if that is more than this turn of the loop has time for, or a step of a handshake.
 
         OpenSSL gets one record at a time, because in one call it would go over all records that
-        bring no data.
-        """
+        bring no data."""
         turns, records = self._turns, self._records
         parts, part = [], None
         until_ns = turns.until(in_turn) if records.several or not self._open else 0

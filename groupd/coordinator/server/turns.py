@@ -8,6 +8,8 @@ line. So a client that sends a hundred requests at once delays a client that sen
 two, not by a hundred requests; and a thousand such clients delay it no longer than one. A
 connection in the line is not read.
 
+This module also has the protocol and the memory with which sockets are read.
+
 The timer of `LoopStalls` tells how old a turn is: it rings in every turn that takes longer than its
 interval. A marker of our own in each turn would cost every request more than this does.
 """
@@ -29,8 +31,8 @@ from groupd.coordinator.server.by_network import ByNetwork, network_of
 from groupd.coordinator.server.byte_budget import FREE_BYTES, ByteBudget, Crowds, limit_of
 from groupd.coordinator.server.decoding import Decoder
 
-# How sockets are read: into which memory, and how much at once.
-#
+# How sockets are read -----------------------------------------------------------------------
+
 # `asyncio` reads up to 256 KB of a socket before any limit is checked. A connection would keep that
 # much without room in the memory of all connections (`byte_budget`). So the protocols of sockets
 # here are buffered ones. All of a process read into one buffer, of which a read gets a small part,
@@ -76,6 +78,8 @@ class Receiver(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         raise NotImplementedError
 
+
+# Turns --------------------------------------------------------------------------------------
 
 BUDGET_NS = 4_000_000
 """How long in each turn requests and records are worked on as they come."""
@@ -169,8 +173,7 @@ class RequestTurns:
         Connections that have sent much take turns with those that have sent little, and of these
         the newest with the oldest. So a client that logs in waits neither behind a thousand clients
         that send all they can, nor behind thousands that have sent a password at the same moment;
-        and all of them get on. Within each line networks take turns, too.
-        """
+        and all of them get on. Within each line networks take turns, too."""
         self._scheduled = False
         short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()

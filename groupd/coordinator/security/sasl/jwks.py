@@ -150,8 +150,7 @@ class HttpsKeys:
 
     A thread fetches them at once, then every `refresh_ms`, and early when a token names an unknown
     kid. After an error it fetches again after `backoff_ms`, then after twice as long each time, up
-    to `backoff_max_ms`. `fetch(url)` returns the JWKS, or raises OSError.
-    """
+    to `backoff_max_ms`. `fetch(url)` returns the JWKS, or raises OSError."""
 
     def __init__(
         self,

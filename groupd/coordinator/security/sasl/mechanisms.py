@@ -80,6 +80,8 @@ def other_authorization_id(mechanism: str, guessed: str | None = None) -> Reject
     return Rejected(message, reason, guessed)
 
 
+# PLAIN --------------------------------------------------------------------------------------
+
 PLAIN = "PLAIN"
 PLAIN_MESSAGE_MAX = 16 * 1024
 """The most bytes of a client's message."""
