@@ -74,7 +74,7 @@ class AclRequests:
         changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
-        """Read all ACLs. Raises LogError."""
+        """Reads all ACLs. Raises LogError."""
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
