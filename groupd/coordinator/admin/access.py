@@ -1,10 +1,11 @@
 """Who may do what on the admin port (`docs/spec/security.md#7`).
 
-A client proves who it is by a bearer token or by a TLS certificate; either stands for a role.
-Without credentials it may read if that is allowed where the port listens. Otherwise it gets 401
-whatever it asks for, so that it does not learn which pages exist. Where nobody has credentials,
-who may read may also change everything: move offsets, drain nodes, and use `/control`, which is
-there only if somebody has switched it on.
+A client authenticates with a bearer token or with a TLS certificate; either stands for a role.
+Without credentials it may read, if that is allowed for the address where the port listens.
+Otherwise it gets 401 for every path, so that it does not learn which pages exist.
+
+Where no credentials are set up, a client that may read may also change everything: move offsets,
+drain nodes, and use `/control`, which exists only if it has been switched on.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from groupd.coordinator.server.guesses import RecentFailures
 log = structlog.get_logger("groupd.admin")
 
 FAILURES_MAX = 10
-"""How many wrong credentials of one address are logged and answered 401 in a window. Further ones
-are answered 429."""
+"""How many wrong credentials of one address are logged and answered with 401 in a window. Further
+ones are answered with 429."""
 ADDRESSES_MAX = 1000
-"""Addresses whose failures are remembered."""
+"""How many addresses with failures are remembered."""
 
 VARIABLE = "GROUPD_ADMIN_TOKENS"
-"""Tokens in the environment: as in the file, with semicolons instead of line ends."""
+"""The variable with tokens in the environment: written as in the file, with semicolons instead of
+line ends."""
 TOKENS_MAX = 100
 FILE_BYTES_MAX = 65536
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,1024}")
@@ -48,14 +50,14 @@ _GROUP_MAY_WRITE = 0o020
 
 
 class Role(IntEnum):
-    """What a client of the admin port may do; a larger one may also do what a smaller one may."""
+    """What a client of the admin port may do. A larger role may also do what a smaller one may."""
 
     READ = 1
     ADMIN = 2
 
 
 class Tokens:
-    """The tokens of a file, of the environment (`more`), or of both: each is a secret that its
+    """The tokens of a file, of the environment (`more`), or of both. A token is a secret that its
     owner sends with every request, and stands for a role. Only the SHA-256 of a token is kept in
     memory. Raises ConfigError."""
 
@@ -69,8 +71,8 @@ class Tokens:
             self._known = [*self._more, *_read_file(path)]
 
     def role(self, token: str) -> Role | None:
-        """The role of a token; None if it is unknown. Takes the same time whichever token it is.
-        May read the file again; so it belongs on a thread."""
+        """The role of a token; None if it is unknown. Takes the same time for every token. May read
+        the file again, so call it in a thread."""
         self._refresh()
         wanted, found = _digest(token), None
         for digest, role in self._known:
@@ -79,8 +81,8 @@ class Tokens:
         return found
 
     def _refresh(self) -> None:
-        """Reads the file again if it has changed. A file that has become bad leaves the tokens as
-        they are."""
+        """Reads the file again if it has changed. If the file cannot be used any more, the tokens
+        stay as they are."""
         if self._path is None or (state := _state(self._path)) == self._state:
             return
         self._state = state
@@ -118,8 +120,9 @@ def _read_file(path: Path) -> list[tuple[bytes, Role]]:
 
 
 def _check_rights(file: os.stat_result, where: str) -> None:
-    """Only the owner may read it. If that is root, groupd's group may, too: secrets that are
-    mounted into a container look like that."""
+    """Raises ConfigError if users other than the owner have rights to the file. If the owner is
+    root, groupd's group may read it, too, because secrets that are mounted into a container look
+    like that."""
     mode = stat.S_IMODE(file.st_mode)
     theirs = 0o007 | _GROUP_MAY_WRITE if file.st_uid == 0 and os.geteuid() != 0 else 0o077
     if mode & theirs:
@@ -127,8 +130,8 @@ def _check_rights(file: os.stat_result, where: str) -> None:
 
 
 def _read_lines(lines: Iterable[str], where: str) -> list[tuple[bytes, Role]]:
-    """The digests of the tokens, with their roles. The error tells the line's number, and nothing
-    of what is in it."""
+    """The digests of the tokens, with their roles. Raises ConfigError, whose text has the number of
+    the line and nothing of its content."""
     found = []
     for number, line in enumerate(lines, start=1):
         words = line.split()
@@ -152,8 +155,8 @@ def _digest(token: str) -> bytes:
 
 
 class Caller(Struct, frozen=True):
-    """What a request tells about its client. `authorization`: the header. `subject`: the subject of
-    its certificate, if it has one that has been verified."""
+    """What a request says about its client. `authorization`: the header. `subject`: the subject of
+    its certificate, if it has a verified one."""
 
     address: str
     authorization: str | None = None
@@ -161,15 +164,15 @@ class Caller(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Who it is, for the audit log. Tokens have no names."""
+        """The client's name for the audit log. Tokens have no names."""
         if self.subject is not None:
             return self.subject
         return "admin port: anonymous" if self.authorization is None else "admin port: token"
 
 
 class AdminAccess:
-    """Decides who may do what. `anonymous`: the role of clients without credentials. `roles`: the
-    roles by subject of a certificate."""
+    """Decides which client may do what. `anonymous`: the role of clients without credentials.
+    `roles`: the roles by subject of a certificate."""
 
     def __init__(
         self,
@@ -187,9 +190,9 @@ class AdminAccess:
         self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
 
     async def refusal(self, caller: Caller, needed: Role) -> HttpReply | None:
-        """The refusal of a request that needs the role `needed`; None: it may be answered. A right
-        token always comes in, because behind a proxy everybody has one address. So what keeps
-        guessers out is the length of tokens, not the limit (docs/threat-model.md)."""
+        """The refusal of a request that needs the role `needed`; None if it may be answered. A
+        right token is always accepted, because behind a proxy all clients have one address. So the
+        length of tokens keeps guessers out, not the limit (docs/threat-model.md)."""
         role = self._roles.get(caller.subject or "")
         if caller.authorization is not None:
             of_token = await self._role_of(caller.authorization)
@@ -221,8 +224,8 @@ class AdminAccess:
 
 
 def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
-    """The access that the settings give to a port on the address `host`. Raises ConfigError when
-    nobody could come in, and when everybody could without anybody having said so."""
+    """The access that the settings give to a port on the address `host`. Raises ConfigError if no
+    client could come in, and if every client could although no setting says so."""
     path, more = settings.admin_token_file, os.environ.get(VARIABLE, "")
     tokens = Tokens(Path(path) if path else None, more) if path or more else None
     roles = roles_by_subject(settings.admin_ssl_roles)
@@ -238,7 +241,7 @@ def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
             "groupd.admin.ssl.roles"
         )
     anonymous = Role.READ if credentials else Role.ADMIN
-    if not credentials and not is_loopback(host):  # somebody has said that nobody is to be asked
+    if not credentials and not is_loopback(host):  # a setting says that clients need no credentials
         log.warning(
             "everybody who reaches the admin port may read and change everything there",
             admin=host,

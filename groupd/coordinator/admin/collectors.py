@@ -68,7 +68,7 @@ def totals(
 
 
 class LazySamples(list[Sample]):
-    """Samples of one family that are made while somebody goes over them: there may be many."""
+    """Samples of one family that are made during the iteration, because there may be many."""
 
     def __init__(self, make: Callable[[], Iterator[Sample]]) -> None:
         super().__init__()
@@ -79,8 +79,8 @@ class LazySamples(list[Sample]):
 
 
 def text_steps(families: Collector) -> Generator[None, None, bytes]:
-    """What `generate_latest` makes of the families. They must have no samples `_created`; ours have
-    none."""
+    """The same text as from `generate_latest`, a part at a time. The families must have no samples
+    `_created`; ours have none."""
     text = bytearray()
     for family in families.collect():
         parts = chunks(family.samples, SAMPLES_AT_ONCE)
@@ -96,7 +96,7 @@ def text_steps(families: Collector) -> Generator[None, None, bytes]:
 
 
 def _without_head(lines: bytes) -> list[bytes]:
-    """The lines without the head: a family has one head, however many parts there are."""
+    """The lines without the head: a family has one head, however many parts it has."""
     return [line for line in lines.splitlines(keepends=True) if not line.startswith(b"#")]
 
 
@@ -116,7 +116,7 @@ class TransactionMetrics(Collector):
         self._counted: Mapping[TransactionState, int] | None = None
 
     async def prepare(self, work: LongWork) -> None:
-        """Counts ids in slices, for the next `collect`."""
+        """Counts transactional ids in slices, for the next `collect`."""
         self._counted = await work.run(self._count())
 
     def _count(self) -> Generator[None, None, Mapping[TransactionState, int]]:
@@ -179,8 +179,6 @@ class LogCollector(Collector):
 
 
 class TopicCleaningCollector(Collector):
-    """The cleaner of the topics."""
-
     def __init__(self, cleaner: TopicCleaner) -> None:
         self._cleaner = cleaner
 
@@ -199,8 +197,6 @@ class TopicCleaningCollector(Collector):
 
 
 class TelemetryCollector(Collector):
-    """What clients have pushed as telemetry."""
-
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
 
@@ -215,7 +211,7 @@ class TelemetryCollector(Collector):
 
 
 class SecurityCollector(Collector):
-    """What the authorizer has answered, and how often and for how long clients had to wait."""
+    """The decisions of the authorizer, and how often and for how long clients had to wait."""
 
     def __init__(self, security: Security) -> None:
         self._authorizer = security.authorizer

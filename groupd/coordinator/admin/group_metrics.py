@@ -1,5 +1,5 @@
 """The group coordinator's metrics under the names that Kafka's JMX exporter gives them
-(docs/spec/offsets-and-log.md#9), as far as this design has what they measure.
+(docs/spec/offsets-and-log.md#9), as far as groupd has what they measure.
 
 Metrics of threads and buffers that groupd does not have are left out (`background-*`,
 `event-queue-time`, `batch-buffer-cache-*`).
@@ -29,7 +29,7 @@ from groupd.coordinator.runtime.stats import Durations
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
 NOT_SERVED = ("share", "streams")
-"""Kafka's group types that dashboards ask for and that do not exist here."""
+"""Kafka's group types that dashboards ask for and that groupd does not have."""
 
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
@@ -43,7 +43,7 @@ SHARED_METERS = (
 
 
 def meters() -> list[tuple[Meter, str | None]]:
-    """The meters shared by all group types (None), then those of each type, with its name."""
+    """The meters that all group types share (with None), then those of each type, with its name."""
     shared: list[tuple[Meter, str | None]] = [(meter, None) for meter in SHARED_METERS]
     return shared + [(meter, one.name) for one in GROUP_TYPES for meter in one.meters]
 
@@ -51,14 +51,15 @@ def meters() -> list[tuple[Meter, str | None]]:
 def event_count(
     counts: Mapping[tuple[str, str], int], kind: EventKind, group_type: str | None = None
 ) -> int:
-    """How many events of a kind there were. `group_type`: in groups of this type; None: in all."""
+    """How many events of a kind there were in groups of the type `group_type`; None: in all
+    groups."""
     if group_type is not None:
         return counts.get((group_type, kind.value), 0)
     return sum(count for (_, counted), count in counts.items() if counted == kind.value)
 
 
 class GroupMetrics(Collector):
-    """Reads plain counters. Each registry has its own instance, because rates remember earlier
+    """Collects plain counters. Each registry has its own instance, because rates remember earlier
     scrapes."""
 
     def __init__(self, broker: Broker, since: Beginning) -> None:
@@ -132,7 +133,7 @@ class GroupMetrics(Collector):
 
 
 def deprecated(groups: int, by_state: Mapping[str, int], offsets: int) -> Iterable[Metric]:
-    """Gauges of Kafka's older `GroupMetadataManager`, which knows classic groups only."""
+    """Gauges of Kafka's older `GroupMetadataManager`, which knows only classic groups."""
     yield gauge(DEPRECATED_PREFIX + "numoffsets", "Committed offsets.", offsets)
     yield gauge(DEPRECATED_PREFIX + "numgroups", "Classic groups.", groups)
     for state in CLASSIC.states:
@@ -144,7 +145,7 @@ AT_ONCE = 500
 
 
 class GroupCounts:
-    """`by_state`: the number of groups by (group type, state)."""
+    """Counts of groups and offsets. `by_state`: the number of groups by (group type, state)."""
 
     __slots__ = ("by_state", "offsets")
 
@@ -154,8 +155,8 @@ class GroupCounts:
 
 
 def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
-    """Counts the groups and yields after every few hundred. Each group counts once, with the state
-    that it has when it is reached; a group that is deleted meanwhile counts with its last state."""
+    """Counts the groups, and stops after every few hundred. Each group counts once, with the state
+    that it has when it is reached. A group that is deleted meanwhile counts with its last state."""
     counts = GroupCounts()
     for shard in broker.shards:
         counts.offsets += shard.shard.offset_count()

@@ -1,6 +1,6 @@
-"""Pages about one group: its lag over the last hour, its rebalances, the settings in force, and
-what another assignor would do with it (`/groups/{id}/what-if`), before anybody changes a setting.
-"""
+"""Pages about one group: its lag over the last hour, its rebalances, its settings, and what another
+assignor would do with it (`/groups/{id}/what-if`), for operators who think of changing a
+setting."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from groupd.coordinator.plain_text import span_text
 from groupd.protocol.messages import TopicId, TopicPartition
 
 PARTITIONS_SHOWN = 50
-"""Partitions of a group whose last hour is shown: those with the most lag now."""
+"""For how many partitions of a group the last hour is shown: those with the most lag now."""
 
 MEMBERS_SHOWN = 50
-"""Members that are shown to commit nothing: those that are silent for longest."""
+"""How many members that commit nothing are shown: those that are silent for longest."""
 MOVES_SHOWN = 5000
-"""Moves that are listed one by one; `moved` counts all."""
+"""How many moves are listed one by one; `moved` counts all."""
 _Place = tuple[TopicId, int]
 _Changes = dict[_Place, tuple[str | None, str | None]]
-"""Partitions with another owner: who has it, and who would have it."""
+"""The partitions that would get another owner: the present owner, and the proposed one."""
 
 
 def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
-    """The state of a group, and what the last round says of it: `round` (its number), `lag`,
-    `lag_seconds`, `judgement`, `reason`, `silent`: the first of its members that commit nothing
-    although records wait, `silent_count`: how many do, and `history`: the lag of each minute of the
-    last hour, in all and of the partitions that were behind in it. What is not known is None, and a
-    group that has committed nothing has no history."""
+    """The state of a group, and its lag according to the last round: `round` (the number of the
+    round), `lag`, `lag_seconds`, `judgement`, `reason`, `silent` (the first of the members that
+    commit nothing although records wait), `silent_count` (the number of these members), and
+    `history` (the lag of each minute of the last hour: in all, and of partitions that were behind
+    in it). A value that is not known is None. A group that has committed nothing has no history."""
     group_id, now = asked.group_id, watch.now()
     group = watch.groups.get(group_id)
     shown: dict[str, Any] = {
@@ -73,7 +73,8 @@ def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
 
 
 def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str, Any]]:
-    """The hour up to the last round. Later there may be a minute in which nobody has looked yet."""
+    """The history of the hour before the last round. After the round there may be a minute without
+    any value yet."""
     behind: list[tuple[int, TopicPartition]] = []
     for some in chunks(group.partitions()):
         behind += [(-one.lag, place) for place, one in some if (group_id, place) in watch.trends]
@@ -82,7 +83,7 @@ def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str,
     now_ms, shown = until.monotonic_ms, []
     for _, (topic, number) in sorted(behind)[:PARTITIONS_SHOWN]:
         trend = watch.trends.get((group_id, (topic, number)))
-        if trend is not None:  # else a round has found meanwhile that there is no lag any more
+        if trend is not None:  # else a later round has found that there is no lag any more
             shown.append({"topic": topic, "partition": number, "lag": trend.minutes(now_ms)})
     last_ms = until.wall_ms - now_ms % MINUTE_MS
     return {
@@ -95,8 +96,8 @@ def _history(watch: LagWatch, group_id: str, group: GroupLag) -> Steps[dict[str,
 
 def reason(group: GroupLag, asked: Group, now_ms: int) -> str | None:
     """Why a group is judged as it is, in a sentence about the member that is silent for longest, or
-    about its worst partition; None as long as that is not known. `now_ms`: the monotonic time of
-    its watch."""
+    about its worst partition; None while the judgement is not known. `now_ms`: the monotonic time
+    of the watch."""
     totals = group.totals
     if totals.judgement is None:
         return None
@@ -113,8 +114,8 @@ def reason(group: GroupLag, asked: Group, now_ms: int) -> str | None:
 
 
 def silent_row(one: SilentMember, asked: Group, now_ms: int) -> dict[str, Any]:
-    """A member that commits nothing: for how long, how many records wait for it, and all of it in a
-    sentence."""
+    """A row about a member that commits nothing: how long it has been silent, how many records wait
+    for it, and both in a sentence."""
     member = asked.members.get(one.member_id)
     client = ""
     if member is not None:
@@ -165,7 +166,7 @@ def _records(count: int) -> str:
 
 
 def rebalances_page(group: Group, inputs: EventInputs) -> Steps[list[dict[str, Any]]]:
-    """The rebalances that a group's timeline tells of: see `rebalance_rows`."""
+    """The rebalances in a group's timeline: see `rebalance_rows`."""
     found = yield from rebalance_steps(inputs, group.state_name())
     told = {event.member_id for one in found for _, event in one.steps} & group.members.keys()
     identify = type_of(group).identify
@@ -176,8 +177,8 @@ def rebalances_page(group: Group, inputs: EventInputs) -> Steps[list[dict[str, A
 def config_rows(
     config: CoordinatorConfig, overrides: Mapping[str, str] | None
 ) -> list[dict[str, str | None]]:
-    """The settings that are in force for a group: `name`, `value`, and `source`: group (its own),
-    broker (set by a flag, a file or a client), or default."""
+    """The settings of a group: `name`, `value`, and `source`: group (its own setting), broker (set
+    by a flag, a file or a client), or default."""
     rows, configs = [], group_configs()
     for one in configs.describe(config, overrides):
         field = FIELDS_BY_KEY.get(configs.keys[one.name].broker_key or "")
@@ -189,12 +190,16 @@ def config_rows(
 
 
 def what_if_steps(state: ShardState, group: Group, name: str | None) -> Steps[dict[str, Any]]:
-    """Without a `name` the `assignors` that there are, and the one that is `used`, None if the
-    members assign by themselves. With one: `compared`, a text that says what is compared; `moves`
+    """What another assignor would do with a group.
+
+    Without a `name`: the `assignors` that exist, and the one that is `used`, None if the members
+    assign by themselves. With a `name`: `compared`, a text that says what is compared; `moves`
     (topic, partition, `from` and `to`: member ids or None); the `target` by member, topic and
     partitions; and for `current` and `proposed` how many partitions each member has, and in
-    `balance` how even that is. Raises Refusal for a group on which no assignor can be tried, an
-    assignor that is not there, and one that fails."""
+    `balance` how even that is.
+
+    Raises Refusal for a group on which no assignor can be tried, an assignor that does not exist,
+    and one that fails."""
     what_if = type_of(group).what_if
     if what_if is None:
         raise refusal(f"no assignor can be tried on a {group.type_name} group")
@@ -250,7 +255,7 @@ def _changes(now: Mapping[str, Assignment], then: Mapping[str, Assignment]) -> S
 
 
 def _moves(changed: _Changes, image: MetadataImage) -> Steps[list[dict[str, Any]]]:
-    """The first ones, by topic id and partition."""
+    """The first moves, by topic id and partition."""
     places = yield from sorted_in_steps(changed)
     moves = []
     for some in chunks(islice(places, MOVES_SHOWN)):
@@ -284,7 +289,8 @@ def _counts(targets: Mapping[str, Assignment]) -> Steps[dict[str, int]]:
 
 
 def _balance(counts: Iterable[int]) -> Steps[dict[str, float]]:
-    """`least` and `most` partitions of a member, and the standard `deviation`."""
+    """How even the counts are: the `least` and `most` partitions of a member, and the standard
+    `deviation`."""
     size = total = squares = most = 0
     least: int | None = None
     for some in chunks(counts):

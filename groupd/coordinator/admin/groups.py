@@ -48,12 +48,12 @@ from groupd.protocol.messages import TopicPartition
 
 EVENTS_SHOWN = 1000
 INDENTED_BYTES = 8192
-"""Shorter answers about one group are indented, because people read them."""
+"""Answers about one group that are shorter than this are indented, because people read them."""
 
 
 class Elsewhere(Struct, frozen=True):
-    """Another node, which serves a group. `told`: one line that names it. `admin_url`: its admin
-    port, empty where other machines do not reach that."""
+    """Another node, which serves a group. `told`: one line that names the node. `admin_url`: its
+    admin port; empty if other machines do not reach that."""
 
     told: str
     admin_url: str = ""
@@ -69,7 +69,7 @@ def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
 
 @contextmanager
 def refused_moves() -> Iterator[None]:
-    """Refuses a request for the reasons that moving offsets has. Raises Refusal."""
+    """Turns the errors of moving offsets into refusals. Raises Refusal."""
     try:
         yield
     except (CannotMove, BeforeHistory) as error:
@@ -81,11 +81,10 @@ def refused_moves() -> Iterator[None]:
 
 
 class GroupRoutes:
-    """The routes. A group id with slashes is written percent-encoded. Everything is made in slices
-    by `work`. `watch`: the lag of groups. `ends`: where the logs end that this process has open;
-    for all others the last round of `watch` tells. `own`: knows who moved
-    offsets. `elsewhere(group_id)`: the node that serves a group which this one does not; None: it
-    is served here."""
+    """The routes for groups. A group id with slashes is written percent-encoded. `work` makes
+    everything in slices. `watch`: the lag of groups. `ends`: the ends of the logs that this process
+    has open; for all other logs, the last round of `watch` has them. `own` has the last moves of
+    offsets. `elsewhere(group_id)`: the node that serves a group; None if this node does."""
 
     def __init__(
         self,
@@ -146,7 +145,7 @@ class GroupRoutes:
         return paged(request, wanted, page, "group_id", "")
 
     def _group_ids(self) -> Iterator[tuple[str, int]]:
-        """The ids of all groups, each with the number of its shard, since looking that up costs
+        """The ids of all groups, each with the number of its shard, because to look that up costs
         more for long ids."""
         for shard in list(self._broker.shards):
             if shard.state is CoordinatorState.ACTIVE:
@@ -156,7 +155,7 @@ class GroupRoutes:
     def _rows(
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
-        """The rows of the groups; None for a stop, and for a group that has gone meanwhile."""
+        """The rows of the groups; None for a stop, and for a group that is gone meanwhile."""
         timeline, pace = self._broker.timeline, Pace()
         for group_id, partition in found:
             yield from timeline.find_last(group_id, pace)
@@ -171,7 +170,7 @@ class GroupRoutes:
                     row["trend"] = trend_of(group_id, self._watch)
                 yield row
             else:
-                yield None  # served by another node meanwhile
+                yield None  # another node serves it by now
 
     def _offsets(self, request: HttpRequest, group_id: str) -> Steps[HttpReply]:
         wanted = window(request)
@@ -230,7 +229,8 @@ class GroupRoutes:
 
 
 def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
-    """The reply that names the other node, and where its admin port can be reached sends there."""
+    """The reply for a group of another node: it names the node, and redirects to its admin port if
+    that can be reached."""
     if not other.admin_url:
         return text(other.told, 503)
     path = path_of(request.path)
@@ -241,7 +241,7 @@ def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
 def _offsets_page(
     request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
 ) -> Steps[HttpReply]:
-    """What `offsets_steps` has found, as a page."""
+    """The page for the result of `offsets_steps`."""
     page = yield from json_steps(shown, wanted.limit)
     rows = shown["partitions"]
     last = page.cut.get("partitions") or (rows[-1] if more else None)
@@ -257,7 +257,7 @@ def _partition_name(row: Mapping[str, Any]) -> str:
 
 
 def partition_of(text: str) -> TopicPartition:
-    """The inverse of `_partition_name`. Raises Refusal."""
+    """The topic and partition in a text that `_partition_name` made. Raises Refusal."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 10:
         raise refusal("after must be a topic and a partition, such as orders-7")

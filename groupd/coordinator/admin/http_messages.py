@@ -1,7 +1,8 @@
-"""What handlers of the admin port get and give: requests, replies, streams, refusals.
+"""The types between the HTTP server of the admin port and its handlers: requests, replies, streams,
+refusals.
 
-Paths have percent-encoded segments where they have to be. Any text may be the id of a group, but
-`.`, `..` and the empty one cannot be a segment: clients take such segments out of a path before
+The segments of a path are percent-encoded where necessary. Any text may be the id of a group, but
+`.`, `..` and the empty text cannot be segments: clients remove such segments from a path before
 they send it. So a group may also be asked for below `/groups-named`, with an equals sign before its
 id: `/groups-named/=../offsets` are the offsets of the group `..`.
 """
@@ -20,9 +21,9 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class HttpRequest(Struct, frozen=True):
-    """`path`: the decoded segments. `query`: the first value of each parameter. `headers`: by name
-    in lower case. `body` None: it was too large. `address` and `caller`, only where something may
-    be changed: where the client is, and who it has shown to be."""
+    """A request. `path`: the decoded segments. `query`: the first value of each parameter.
+    `headers`: by name in lower case. `body` None: it was too large. `address` and `caller`: the
+    client's address and its name; set only for requests that may change something."""
 
     path: tuple[str, ...]
     query: dict[str, str]
@@ -45,14 +46,14 @@ def text(body: str, status: int = 200, headers: Headers = ()) -> HttpReply:
 
 
 def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
-    """A JSON reply, indented for people unless it is `compact`. For values that may be very long
-    there is `pages`."""
+    """A JSON reply, indented for people unless it is `compact`. For values that may be very long,
+    use `pages`."""
     body = json.encode(value) if compact else json.format(json.encode(value), indent=2)
     return HttpReply(body + b"\n", JSON, status)
 
 
 class Refusal(Exception):
-    """The request is not served; `reply` says why, in one line."""
+    """The request is refused; `reply` says why, in one line."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.body.decode(errors="replace").strip())
@@ -60,17 +61,18 @@ class Refusal(Exception):
 
 
 def refusal(why: str, status: int = 400) -> Refusal:
-    """To be raised by a handler, or by what it calls."""
+    """A refusal to be raised by a handler, or by code that it calls."""
     return Refusal(text(why, status))
 
 
 StreamEvent = tuple[memoryview, ...]
-"""The parts of an event, which may be long and which many clients read: nobody copies them."""
+"""The parts of an event. They may be long, and many clients read them, so they are not copied."""
 
 
 class HttpStream(Struct, frozen=True):
-    """`first`: the events that come before `events`; each is taken out when it is sent, since a
-    stream may stay open for days. `events`: it is closed when the client has gone."""
+    """A reply without an end. `first`: the events that come before `events`. Each of them is taken
+    out when it is sent, because a stream may stay open for days. `events` is closed when the client
+    is gone."""
 
     events: AsyncGenerator[StreamEvent, None]
     first: list[StreamEvent] = field(default_factory=list)
@@ -79,17 +81,18 @@ class HttpStream(Struct, frozen=True):
 
 Answer = HttpReply | HttpStream
 HttpHandler = Callable[[HttpRequest], Answer | Awaitable[Answer]]
-"""May raise Refusal."""
+"""A handler may raise Refusal."""
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 def wants_page(request: HttpRequest) -> bool:
-    """Whether a browser asks, which wants a page to look at."""
+    """Whether the client is a browser, which wants a page to show."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def segments_of(path: str) -> tuple[str, ...]:
-    """The decoded segments, as if every group had been asked for below `/groups`."""
+    """The decoded segments of a path. A path below `/groups-named` gives the same as one below
+    `/groups`."""
     match tuple(unquote(part) for part in path.split("/") if part):
         case ("groups-named", group_id, *rest) if group_id.startswith("="):
             return ("groups", group_id[1:], *rest)
@@ -100,7 +103,8 @@ def segments_of(path: str) -> tuple[str, ...]:
 
 
 def path_of(segments: tuple[str, ...]) -> str:
-    """The path with these segments, which starts with a slash."""
+    """The path with these segments, from its first slash. A group id that cannot be a segment is
+    written below `/groups-named`."""
     match segments:
         case ("groups", "" | "." | ".." as group_id, *rest):
             return "/".join(

@@ -1,19 +1,18 @@
-"""The admin port: a small HTTP/1.1 server over h11, one request a connection.
+"""The admin port: a small HTTP/1.1 server over h11, one request per connection.
 
-Handlers take the split path and return an `HttpReply` or an awaitable of one; `routes`
-decides what they answer. A GET changes nothing, unless it is below `/control`: these paths have a
-handler of their own, a coroutine that also gets method and body, and exist only if they were
-switched on. A POST asks for an action; only some paths have any. An `HttpStream` is a reply that
-goes on for as long as its client reads it.
+Handlers take an `HttpRequest` and return an `HttpReply`, or an awaitable of one; `routes` decides
+what they answer. A GET changes nothing, unless it is below `/control`: these paths have a handler
+of their own, a coroutine, and exist only if they were switched on. A POST asks for an action; only
+some paths have any. An `HttpStream` is a reply that goes on for as long as its client reads it.
+`access` decides which client may ask for what, before anything else is done for a request.
 
-Who may ask for what is decided by `access`, before anything else is done for a request.
+No client keeps others out: requests are limited in size and time, replies in time. Connections that
+have not sent their request have a limited number of places, and so has each kind of path. A request
+for which there is no place is answered with 503 at once. A stream does not end by itself, so it
+gives its place to a new one if there is no free place. A page has a largest size (`pages`), so the
+places also bound the memory of pages that no client reads.
 
-No client keeps others out: requests are limited in size and time, replies in time. Connections
-that have not sent their request have places of their own, and so has each kind of path; a request
-for which there is no place is answered 503 at once. A stream has no end of its own, so it gives its
-place to a new one if there is no other. A page has a largest size (`pages`), so the places also
-bound the memory of the pages that nobody reads. A malformed request gets a 4xx and the connection
-is closed.
+A malformed request gets a 4xx and the connection is closed.
 """
 
 from __future__ import annotations
@@ -60,21 +59,21 @@ if TYPE_CHECKING:
 log = structlog.get_logger("groupd.admin")
 
 READ_AHEAD_BYTES = 16384
-"""At most so many bytes of a client are buffered before they are parsed."""
+"""How many bytes of a client are buffered at most before they are parsed."""
 REQUEST_TIMEOUT_S = 10.0
 CONTROL_TIMEOUT_S = 120.0
-"""How long a control request may wait."""
+"""How long a control request may take."""
 CONTROL_BODY_MAX = 1 << 20
 SEND_TIMEOUT_S = 10.0
-"""The time to send a whole reply, however long it is."""
+"""How long it may take to send a whole reply, however long the reply is."""
 UNASKED_MAX = 128
-"""Connections that have not sent their request."""
+"""How many connections may exist that have not sent their request."""
 BACKLOG = 1024
 RETRY_AFTER_S = 1
 
 
 class _AdminConnection:
-    """A connection: it holds places from its handshake on."""
+    """A connection. It has a place from its start on, before its handshake."""
 
     def __init__(self, accepted: socket.socket) -> None:
         self.accepted = accepted
@@ -92,7 +91,7 @@ class _AdminConnection:
 class AdminServer:
     """Serves `handler` on its own port, and `control`, if there is one, below `/control`. `hosts`:
     the names by which clients may ask. `tls` None: plain HTTP. `actions`: the handlers of POST
-    requests, by the first segment of the path. `wake()` is called when a client has come."""
+    requests, by the first segment of the path. `wake()` is called for each new client."""
 
     def __init__(
         self,
@@ -126,7 +125,8 @@ class AdminServer:
         return bound[0], bound[1]
 
     async def close(self) -> None:
-        """Requests that are being answered go on: one of them may have asked for this."""
+        """Stops listening, and closes streams and connections that wait for their clients. Requests
+        that are being answered go on: one of them may have asked for this."""
         if self._server is not None:
             self._server.close()
         for places in (self._unasked, *self._places.values()):
@@ -165,13 +165,13 @@ class AdminServer:
                 client.transport.abort()
             if not isinstance(error, Exception):
                 raise
-            # A client that is slow or gone gets no reply, or a part of it.
+            # A client that is too slow, or that is gone, gets no reply or only a part of it.
             if not isinstance(error, TimeoutError | OSError):
                 log.exception("a connection of the admin port has failed")
 
     async def _load(self) -> None:
-        """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
-        it."""
+        """Loads h11 in a thread. That takes some milliseconds, for which neither the start nor the
+        event loop should wait."""
         if not self._loaded:
             await asyncio.to_thread(import_module, "groupd.coordinator.admin.http_wire")
             self._loaded = True
@@ -226,7 +226,8 @@ class AdminServer:
         writer: asyncio.StreamWriter,
     ) -> tuple[HttpRequest | None, HttpReply | None]:
         """The request, or None if the client is gone; and the refusal, if the request is refused.
-        Only what may change something has a body, and it is kept only for those who may."""
+        The body is read only where something may be changed, and kept only for clients that may do
+        so."""
         from groupd.coordinator.admin.http_wire import drop_body, read_body, read_request
 
         asked = await read_request(connection, reader)
@@ -256,9 +257,10 @@ class AdminServer:
     async def _refusal(
         self, request: HttpRequest, kind: str, writer: asyncio.StreamWriter
     ) -> HttpReply | None:
-        """The reply that refuses the request; None: it may be answered. Probes come by names that
-        the daemon does not know, such as those of services, and have nothing to hide from a web
-        page. The files of the console are the same everywhere, and ask for a token."""
+        """The reply that refuses the request; None if it may be answered. Probes may use any
+        `Host`, because they use names that the daemon does not know, such as those of services, and
+        have nothing to hide from a web page. The files of the console need no credentials: they are
+        the same everywhere, and the page asks for a token."""
         if kind == PROBES:
             return None
         if not self._hosts.allow(request.headers.get("host")):
@@ -300,8 +302,9 @@ def _address(writer: asyncio.StreamWriter) -> str:
 
 
 def _of_a_web_page(request: HttpRequest) -> HttpReply | None:
-    """The refusal of a POST that a page of another site could have made a browser send; None: it
-    could not. Only for this type of body a browser asks the port first, which does not agree."""
+    """The refusal of a POST that a page of another site could have made a browser send; None if it
+    could not. For a body of the type JSON a browser first asks the port for its consent, which the
+    port does not give."""
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
         return text("not for web pages of others", 403)

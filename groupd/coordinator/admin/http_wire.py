@@ -22,7 +22,7 @@ from groupd.coordinator.admin.http_messages import (
 
 READ_BYTES = 16384
 PIECE_BYTES = 64 * 1024
-"""So much is written before a client has to read."""
+"""How many bytes of a stream are written before the client has to read."""
 PARAMETERS_MAX = 32
 
 
@@ -37,7 +37,7 @@ async def read_request(
 async def read_body(
     connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
 ) -> bytes | None:
-    """The whole body; None as soon as it exceeds the limit."""
+    """The whole body; None as soon as it is longer than `limit_bytes`."""
     body = bytearray()
     while isinstance(event := await _next(connection, reader), h11.Data):
         body += event.data
@@ -49,8 +49,8 @@ async def read_body(
 async def drop_body(
     connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
 ) -> None:
-    """Reads the body up to the limit and keeps nothing. A client that is still sending when the
-    connection is closed may not get its reply."""
+    """Reads the body up to `limit_bytes` and keeps nothing. If the connection were closed while the
+    client is still sending, the client might not get its reply."""
     left = limit_bytes
     while left > 0 and isinstance(event := await _next(connection, reader), h11.Data):
         left -= len(event.data)
@@ -84,8 +84,8 @@ async def send_reply(
     *,
     head: bool = False,
 ) -> None:
-    """Sends the reply and ends the connection. Raises OSError, or TimeoutError for a client that
-    does not read it in time."""
+    """Sends the reply and ends the connection. Raises OSError, or TimeoutError if the client does
+    not read it within `timeout_s`."""
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or writer.is_closing():
         return
     headers = [
@@ -99,7 +99,7 @@ async def send_reply(
         writer.write(connection.send(h11.Data(data=reply.body)) or b"")
     async with asyncio.timeout(timeout_s):
         writer.close()
-        await writer.wait_closed()  # until all is sent
+        await writer.wait_closed()  # until all bytes are sent
 
 
 async def send_stream(
@@ -110,9 +110,10 @@ async def send_stream(
     *,
     head: bool,
 ) -> None:
-    """Sends event after event, until the client goes away or there are no more; with `head` none.
-    Raises OSError, or TimeoutError for a client that takes longer than `timeout_s` for a piece of
-    `PIECE_BYTES`; events may be long and the way to the client slow."""
+    """Sends one event after another, until the client is gone or there are no more; with `head` it
+    sends none. Raises OSError, or TimeoutError if the client takes longer than `timeout_s` for a
+    piece of `PIECE_BYTES`: there is no limit for a whole event, because events may be long and the
+    network slow."""
     headers = [
         ("Content-Type", stream.content_type),
         ("Cache-Control", "no-store"),
@@ -125,7 +126,7 @@ async def send_stream(
                 await _send_event(connection, writer, stream.first.pop(0), timeout_s)
             async for event in events:
                 await _send_event(connection, writer, event, timeout_s)
-                del event  # it may be long, and the next one may be far away
+                del event  # it may be long, and the next event may come much later
     _put(writer, connection.send(h11.EndOfMessage()))
 
 
@@ -141,7 +142,7 @@ async def _send_event(
 async def _write(
     connection: h11.Connection, writer: asyncio.StreamWriter, piece: memoryview
 ) -> None:
-    # The data is passed on as it is, which any object with a length can be.
+    # h11 passes the data on as it is, so any object with a length will do.
     data = h11.Data(data=piece)  # type: ignore[arg-type]
     for part in connection.send_with_data_passthrough(data) or ():
         _put(writer, part)
@@ -150,7 +151,8 @@ async def _write(
 
 
 def _put(writer: asyncio.StreamWriter, data: bytes | None) -> None:
-    """Raises ConnectionResetError if the client has gone; uvloop would raise a RuntimeError."""
+    """Writes the data. Raises ConnectionResetError if the client is gone; uvloop alone would raise
+    a RuntimeError."""
     if writer.is_closing():
         raise ConnectionResetError("the client has gone")
     writer.write(data or b"")

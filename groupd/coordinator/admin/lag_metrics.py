@@ -1,9 +1,8 @@
 """The lag of groups as metrics, from the last round of `groupd.coordinator.lag.watch`.
 
-What kafka_exporter has is shown under its names and labels, so its dashboards work; the rest
-begins with `groupd_` (docs/metrics.md#lag). There are at most `groupd.metrics.lag.series.max`
-series: first those of whole groups, then of topics, then of partitions, the groups with the most
-lag first.
+Metrics of kafka_exporter have its names and labels, so its dashboards work; the others begin with
+`groupd_` (docs/metrics.md#lag). There are at most `groupd.metrics.lag.series.max` series: first
+those of whole groups, then of topics, then of partitions, and the groups with the most lag first.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from groupd.coordinator.runtime.long_work import LongWork
 
 LEVELS = ("none", "group", "topic", "partition")
 _OF_GROUP, _OF_TOPIC, _OF_PARTITION, _OF_LOG = 2, 2, 3, 2
-"""Series of a group (as many of one that has committed something), of a topic, of a partition, of a
-log. A partition that is not ok has one more, and so has a topic that some group reads."""
+"""The number of series of a group (twice that for a group that has committed something), of a
+topic, of a partition, and of a log. A partition that is not ok has one more, and so has a topic
+that some group reads."""
 
 Labelled = tuple[dict[str, str], float]
-"""Labels and value."""
+"""The labels and the value."""
 
 OfGroup = Callable[[str, Group], Labelled]
 OfKnown = Callable[[str, GroupLag], Iterator[Labelled]]
 
 
 class Watched(Struct):
-    """Groups that have committed something, the most lag first: their ids, and what the last round
-    says of each. (As pairs they would be work for the garbage collector.)"""
+    """The groups that have committed something, the most lag first: their ids, and for each its lag
+    in the last round. (Pairs of both would be work for the garbage collector.)"""
 
     names: list[str] = field(default_factory=list)
     known: list[GroupLag] = field(default_factory=list)
@@ -50,8 +50,9 @@ class Watched(Struct):
 
 
 class ShownPart(Struct):
-    """The first `groups` groups are shown in some families, with `series` series in each. Both are
-    fixed when the room is given away; a round may change the groups before they are written."""
+    """The first `groups` groups are shown in some families, with `series` series in each family.
+    Both are fixed before the samples are written, because a round may change the groups in
+    between."""
 
     groups: int = 0
     series: int = 0
@@ -62,11 +63,11 @@ class ShownPart(Struct):
 
 
 class Shown(Struct):
-    """What one scrape shows. `groups`: of so many groups members and state. `watched`: groups with
-    their lag, the most lag first; `whole`, `topics`, `partitions` and `not_ok`: what is shown of
-    the first of them: the judgement, the lag by topic, that by partition, and the partitions that
-    are not ok. `bounds`: the ends of logs. `room`: series that there is room for. `left_out`: those
-    that there is none for."""
+    """What one scrape shows. `groups`: for how many groups members and state are shown. `watched`:
+    the groups with their lag, the most lag first. What is shown of the first of these: `whole` (the
+    judgement), `topics` (the lag by topic), `partitions` (the lag by partition) and `not_ok` (the
+    partitions that are not ok). `bounds`: the ends of logs. `room`: how many more series there is
+    room for. `left_out`: how many series are left out."""
 
     watched: Watched
     room: int
@@ -79,16 +80,18 @@ class Shown(Struct):
     left_out: int = 0
 
     def take(self, series: int) -> bool:
-        """Whether there is room for so many more series."""
+        """Whether there is room for `series` more. If so, takes it; if not, takes all that is
+        left."""
         if series > self.room or not self.room:
             self.left_out += series
-            self.room = 0  # what comes later is less important
+            self.room = 0  # everything that comes later is less important
             return False
         self.room -= series
         return True
 
     def take_each(self, count: int, series: int) -> int:
-        """For how many of `count` there is room, each of which has so many series."""
+        """How many of `count` items there is room for, if each has `series` series. Takes that
+        room."""
         fit = min(count, self.room // series)
         self.room -= fit * series
         if fit < count:
@@ -97,9 +100,9 @@ class Shown(Struct):
 
 
 class LagCollector(Collector):
-    """Call `prepare` before `collect`; without it, `collect` does everything at once. Samples are
-    made when they are written: all of them together would be work for the garbage collector.
-    `series_max`: the share of this process."""
+    """Collects the lag of groups. Call `prepare` before `collect`; without it, `collect` does
+    everything at once. Samples are made when they are written, because all of them together would
+    be work for the garbage collector. `series_max`: the most series of this process."""
 
     def __init__(self, broker: Broker, watch: LagWatch, series_max: int) -> None:
         self._broker = broker
@@ -137,7 +140,7 @@ class LagCollector(Collector):
         )
 
     def _choose(self) -> Steps[Shown]:
-        """How much there is room for."""
+        """Chooses what the next scrape shows within the limit."""
         watched = yield from self._watched()
         shown = Shown(watched, self._series_max)
         level = LEVELS.index(self._broker.config.metrics_lag)
@@ -170,7 +173,7 @@ class LagCollector(Collector):
             shown.bounds = bounds
 
     def _watched(self) -> Steps[Watched]:
-        """The groups with what the last round says of them, the most lag first."""
+        """The groups with their lag in the last round, the most lag first."""
         groups, lags = self._watch.groups, dict[str, int]()
         for some in chunks(list(groups)):
             lags.update((name, -groups[name].totals.lag) for name in some if name in groups)
@@ -258,7 +261,7 @@ def _oldest(group_id: str, known: GroupLag) -> Iterator[Labelled]:
 
 
 def _age_s(one: Totals | PartitionLag) -> float | None:
-    """In seconds; 0 without lag. None: not known yet."""
+    """The age in seconds; 0 without lag. None: not known yet."""
     if not one.lag:
         return 0
     return None if one.age_ms is None else one.age_ms / 1000

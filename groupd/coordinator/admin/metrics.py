@@ -1,6 +1,7 @@
-"""Prometheus metrics, read from plain counters when scraped.
+"""Prometheus metrics of the broker and its connections. They are read from plain counters at a
+scrape.
 
-Group-coordinator metrics bear the names that Kafka's JMX exporter gives them
+Metrics of the group coordinator have the names that Kafka's JMX exporter gives them
 (docs/spec/offsets-and-log.md#9); groupd's own start with `groupd_`. `docs/metrics.md` lists all of
 them.
 """
@@ -28,21 +29,21 @@ from groupd.protocol.wire.apis import API_BY_KEY
 
 @runtime_checkable
 class LongCollector(Protocol):
-    """A collector with work that is better done in slices, before its `collect`."""
+    """A collector that has long work to do before its `collect`, in slices."""
 
     async def prepare(self, work: LongWork) -> None: ...
 
 
 class MetricsRegistry(CollectorRegistry):
-    """`await prepare(work)` right before a scrape does the long part of it in slices. Without it,
-    the scrape does everything at once."""
+    """A registry of collectors. `await prepare(work)` right before a scrape does the long work in
+    slices. Without it, the scrape does everything at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._long: list[LongCollector] = []
 
     def register(self, collector: Collector) -> None:
-        """Registers a collector, also one that has a long part."""
+        """Registers a collector; `prepare` knows those with long work."""
         super().register(collector)
         if isinstance(collector, LongCollector):
             self._long.append(collector)
@@ -53,7 +54,7 @@ class MetricsRegistry(CollectorRegistry):
 
 
 class CoordinatorCollector(Collector):
-    """Everything that the broker and its connections count."""
+    """Collects everything that the broker and its connections count."""
 
     def __init__(self, broker: Broker, connections: ConnectionStats) -> None:
         self._broker = broker
@@ -166,8 +167,8 @@ def make_registry(
     more: Iterable[Callable[[], Collector]] = (),
     since: Beginning | None = None,
 ) -> MetricsRegistry:
-    """A registry of its own, so that several daemons fit into one process. `since`: the moment from
-    which rates are measured at first; by default now."""
+    """A new registry, so that several daemons fit into one process. `since`: the moment from which
+    rates are first measured; by default now."""
     since = since or Beginning(broker.clock)
     registry = MetricsRegistry()
     registry.register(GroupMetrics(broker, since))

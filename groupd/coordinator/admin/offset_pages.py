@@ -1,6 +1,6 @@
-"""POST `/groups/{id}/offsets/reset` and `/groups/{id}/offsets/restore`: what an operator orders at
-the console. Both say what would be done. The same order with `apply`, which repeats what was shown,
-does just that."""
+"""POST `/groups/{id}/offsets/reset` and `/groups/{id}/offsets/restore`: orders of an operator at
+the console. Without `apply` they show what would be done. The same order with `apply`, which
+repeats what was shown, does exactly that."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ from groupd.protocol.messages import TopicPartition
 _OFFSET_MAX = 2**63 - 1
 
 ShownRows = dict[str, list[tuple[int, int | None, int | None]]]
-"""By topic: the partition, its committed offset and the one that it would get; null: no offset."""
+"""By topic: the partition, its committed offset, and the offset that it would get; null: no
+offset."""
 
 
 class ResetOrder(Struct, frozen=True):
     """The body of a reset. `value`: the offset, the number of records to shift by, or a time in ISO
-    8601. `partitions`: by topic; null: all that have an offset. `apply`: write this, which was
-    shown; where to and which partitions do not matter then."""
+    8601. `partitions`: by topic; null: all that have an offset. `apply`: write these offsets, which
+    were shown; `to`, `value` and `partitions` do not matter then."""
 
     to: Literal["earliest", "latest", "time", "offset", "shift"]
     value: int | str | None = None
@@ -51,7 +52,8 @@ class ResetOrder(Struct, frozen=True):
 
 
 class RestoreOrder(Struct, frozen=True):
-    """The body of a restore. `at`: a time in ISO 8601. `apply`: write this, which was shown."""
+    """The body of a restore. `at`: a time in ISO 8601. `apply`: write these offsets, which were
+    shown."""
 
     at: str
     delete_new: bool = False
@@ -62,7 +64,7 @@ Order = TypeVar("Order", ResetOrder, RestoreOrder)
 
 
 class OffsetPages:
-    """`work`: makes long answers."""
+    """The actions on the offsets of groups. `work` makes long answers."""
 
     def __init__(self, broker: Broker, own: OwnBroker, work: LongWork) -> None:
         self._broker = broker
@@ -104,7 +106,7 @@ class OffsetPages:
         return _written(shown)
 
     def _group(self, request: HttpRequest, group_id: str) -> OwnGroup:
-        """Raises Refusal."""
+        """The group that the request is about. Raises Refusal."""
         by = context_of(Operator(request.caller), request.address, None)
         return self._own.group(served_shard(self._broker, group_id), group_id, by)
 
@@ -128,7 +130,7 @@ def _row(step: MoveStep) -> dict[str, Any]:
 
 
 def _skipped(step: MoveStep) -> int | None:
-    """How many records are skipped, or, negative, read again; None: that is not known."""
+    """How many records are skipped; negative: how many are read again; None: not known."""
     if step.starts_anew or step.before is None or step.after is None:
         return None
     if step.before == step.after:
@@ -141,7 +143,7 @@ def _written(shown: ShownOffsets) -> HttpReply:
 
 
 def _shown(rows: ShownRows) -> Steps[ShownOffsets]:
-    """Raises Refusal."""
+    """The shown offsets by topic and partition. Raises Refusal."""
     pace = Pace()
     shown: dict[TopicPartition, tuple[int | None, int | None]] = {}
     for topic, some in rows.items():
@@ -157,7 +159,7 @@ def _shown(rows: ShownRows) -> Steps[ShownOffsets]:
 
 
 def _decoded(body: bytes | None, kind: type[Order]) -> Order:
-    """Raises Refusal."""
+    """The order in the body. Raises Refusal."""
     if body is None:
         raise refusal("the order is too long")
     try:

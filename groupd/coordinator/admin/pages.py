@@ -1,8 +1,8 @@
-"""Pages of JSON that may be long: encoded in slices, ended where a page ends, with a link to the
-next page.
+"""Pages of JSON that may be long. They are encoded in slices, end at the size of a page, and have a
+link to the next page.
 
 A list has `?limit=` items, those behind `after=`. The header `Link` of a page leads to the next one
-(RFC 8288); without it, the page is the last.
+(RFC 8288); the last page has no such header.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from groupd.coordinator.admin.http_messages import (
 from groupd.coordinator.core.slices import LISTED_MAX, SLICE_ITEMS, Pairs, Steps, chunks
 
 PAGE_BYTES = 8 * 1024 * 1024
-"""A page ends with the item that makes it longer than this."""
+"""A page ends after the item with which it is longer than this."""
 
 CURSOR_MAX = 1000
-"""Characters of `after` in a link: a request with more would be refused. Items that share that many
-with the last one of a page may be left out."""
+"""The most characters of `after` in a link, because a request with more would be refused. Items
+that begin with the same `CURSOR_MAX` characters as the last one of a page may be left out."""
 LAST_CHARACTER = "\U0010ffff"
 
 
 class Window(Struct, frozen=True):
-    """The part of a list that a request wants to see. `after` None: from the beginning."""
+    """The part of a list that a request asks for. `after` None: from the beginning."""
 
     after: str | None
     limit: int
 
 
 def window(request: HttpRequest) -> Window:
-    """The window that the request asks for. Raises Refusal."""
+    """The part of a list that the request asks for. Raises Refusal."""
     text = request.query.get("limit", str(LISTED_MAX))
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     if not 1 <= number <= LISTED_MAX:
@@ -52,7 +52,7 @@ def window(request: HttpRequest) -> Window:
 
 
 def next_page(request: HttpRequest, after: str, limit: int) -> Headers:
-    """The header of a page whose last item is `after`."""
+    """The header with the link to the page after the item `after`."""
     if len(after) > CURSOR_MAX:
         after = after[:CURSOR_MAX] + LAST_CHARACTER
     query = {"after": after, "limit": str(limit)}
@@ -62,14 +62,14 @@ def next_page(request: HttpRequest, after: str, limit: int) -> Headers:
 
 
 def plain(value: Any) -> Steps[HttpReply]:
-    """The reply with a value that fits on a page."""
+    """The reply for a value that fits on a page."""
     page = yield from json_steps(value)
     return HttpReply(page.body, JSON)
 
 
 def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
-    """The reply with a page, and a link to the next one if the list `name`, whose items have `key`,
-    goes on."""
+    """The reply with a page. If the list `name`, whose items have `key`, goes on, it has a link to
+    the next page."""
     if name not in page.cut:
         return HttpReply(page.body, JSON)
     last = page.cut[name]
@@ -78,20 +78,20 @@ def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: s
 
 
 class Encoded(Struct):
-    """`cut`: by name, the lists that do not end on this page, with the last item that is on it
-    (None if there is none). A list at the top has the name ""."""
+    """An encoded page. `cut`: the lists that do not end on this page, by name, with their last item
+    on it (None if there is none). A list at the top has the name ""."""
 
     body: bytes = b""
     cut: dict[str, Any] = field(default_factory=dict)
 
 
 def json_steps(value: Any, items: int = LISTED_MAX, size: int = PAGE_BYTES) -> Steps[Encoded]:
-    """Encodes one line of compact JSON, a part at a time. `value`, or what stands directly in it if
+    """Encodes one line of compact JSON, a part at a time. `value`, or the values directly in it if
     it is an object, may be a list, an iterator or `Pairs`. An iterator may give None to ask for a
     stop while it has no item yet.
 
-    Each of them has at most `items` items on the page, and all together about `size` bytes. If an
-    object leaves some out, it says so: `left_out` names the lists that do not end."""
+    Each of these lists has at most `items` items on the page, and all together have about `size`
+    bytes. If lists of an object are cut, the object gets a field `left_out` with their names."""
     page = _Page(items, size)
     if isinstance(value, dict):
         separator = b"{"
@@ -111,7 +111,7 @@ def json_steps(value: Any, items: int = LISTED_MAX, size: int = PAGE_BYTES) -> S
 class _Page:
     def __init__(self, items: int, size: int) -> None:
         self.cut: dict[str, Any] = {}
-        self.body = BytesIO()  # which gives its bytes without a copy
+        self.body = BytesIO()  # BytesIO gives its bytes without a copy
         self._items = items
         self._size = size
         self._weight = 0
@@ -121,7 +121,7 @@ class _Page:
         self.body.write(text)
 
     def list_of(self, name: str, value: Any) -> Steps[None]:
-        """Encodes a list within the limits of the page; anything else as it is."""
+        """Encodes a list within the limits of the page; any other value as it is."""
         if not isinstance(value, list | Iterator | Pairs):
             yield from self._value(value)
             return
@@ -183,8 +183,8 @@ _LISTS = (list, tuple)
 
 
 def _weight(value: Any) -> int:
-    """How many values `value` is made of, counted as far as it matters here; at least 1. Long texts
-    weigh more."""
+    """How many values `value` consists of, at least 1. The count stops where it is large enough for
+    its use here. Long texts count more."""
     if isinstance(value, str):
         return 1 + len(value) // 1024
     if isinstance(value, dict):
@@ -193,7 +193,7 @@ def _weight(value: Any) -> int:
         return 1
     weight = 1
     for item in value:
-        # Most values are scalars, and a call for each would take longer than encoding it.
+        # Most values are scalars, and a call for each would take longer than its encoding.
         weight += 1 if type(item) in _SCALARS else _weight(item)
         if weight > SLICE_ITEMS:
             break

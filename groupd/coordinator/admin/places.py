@@ -1,8 +1,6 @@
-"""Who may come in at the admin port: which `Host` a request may name, how many requests for each
-kind of path are answered at a time, and who has a place.
-
-Each kind has places of its own, so that long pages never keep a health check waiting.
-"""
+"""Limits who may come in at the admin port: which `Host` a request may name, how many requests for
+each kind of path are answered at a time, and which connection has a place. Each kind has its own
+places, so that long pages never keep a health check waiting."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ PLACES = {
     CONTROL: 64,
     ACTIONS: 4,
 }
-"""For `MOVES` the log of a shard is read, which takes seconds: with places among the `PAGES` they
-would keep all other pages waiting."""
+"""How many requests of each kind are answered at a time. `MOVES` have their own places because for
+them the log of a shard is read, which takes seconds: among the `PAGES` they would keep all other
+pages waiting."""
 
 _KINDS = {
     "healthz": PROBES,
@@ -38,35 +37,36 @@ _KINDS = {
 
 
 def kind_of(path: tuple[str, ...]) -> str:
-    """The kind of a path that changes nothing."""
+    """The kind of a path whose requests change nothing."""
     if path[:1] == ("groups",) and path[2:] == ("moves",):
         return MOVES
     return _KINDS.get(path[0], PAGES) if path else PAGES
 
 
 class Abortable(Protocol):
-    """The holder of a place: a connection."""
+    """The connection that has a place."""
 
     def abort(self) -> None: ...
 
 
 class Places:
-    """The places of one kind: at most `count` connections hold one at a time. If one more wants a
-    place, one that waits for its client is closed: of the address with the most of these, the one
-    that has waited longest. If none waits for its client, there is no place."""
+    """The places of one kind: at most `count` connections have one at a time. If one more
+    connection wants a place, a connection that waits for its client is closed: of the address with
+    most such connections, the one that has waited longest. If no connection waits for its client,
+    there is no place."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._held: set[Abortable] = set()
         self._waiting: dict[Abortable, str] = {}
-        """The holders that wait for their clients, with the address; the one that has waited
-        longest comes first."""
+        """The connections that wait for their clients, with the address; the longest waiting comes
+        first."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def take(self, client: Abortable) -> bool:
-        """Take a place; False if there is none. The caller gives it back."""
+        """Takes a place for a connection; False if there is none. The caller gives it back."""
         if len(self._held) >= self.count:
             other = self._who_gives_way()
             if other is None:
@@ -77,8 +77,8 @@ class Places:
         return True
 
     def wait_for_client(self, client: Abortable, address: str = "") -> None:
-        """From now on it is the client's turn: to send its request, or to read its reply. Without
-        an `address` all count as one."""
+        """Notes that the client of a connection now has to send its request, or to read its reply.
+        Without an `address` all clients count as one."""
         if client in self._held:
             self._waiting[client] = address
 
@@ -88,19 +88,19 @@ class Places:
         return next((one for one, at in self._waiting.items() if counts[at] == most), None)
 
     def abort_waiting(self) -> None:
-        """Close all that wait for their clients."""
+        """Closes all connections that wait for their clients."""
         for client in tuple(self._waiting):
             self.give_back(client)
             client.abort()
 
     def abort_all(self) -> None:
-        """Close all that hold a place."""
+        """Closes all connections that have a place."""
         for client in tuple(self._held):
             self.give_back(client)
             client.abort()
 
     def give_back(self, client: Abortable) -> None:
-        """Give the place back; it may have been taken away before."""
+        """Gives the place back; it may have been taken away before."""
         self._held.discard(client)
         self._waiting.pop(client, None)
 
@@ -109,7 +109,7 @@ LOCAL = "localhost"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
+    """Whether only this machine can reach an address to listen on."""
     if host == LOCAL:
         return True
     try:
@@ -119,22 +119,22 @@ def is_loopback(host: str) -> bool:
 
 
 class AdminHosts:
-    """Which `Host` a request may name. `names`: the names that are allowed besides localhost, in
-    upper or lower case.
+    """The names that a request may have in its `Host`. `names`: those that are allowed besides
+    localhost, in upper or lower case.
 
-    A web page from elsewhere can let its own name resolve to the address of this port (DNS
-    rebinding); the browser then takes the port for a part of that page's site and lets the page
-    read the answers. Such a request has the page's name in its `Host`. So names must be known.
-    Every IP address is allowed, because no page gets a name by it: Kubernetes probes use the
-    address of the pod, and published ports and forwarded ones have addresses that the daemon does
-    not know."""
+    A page of a foreign web site can let the name of its site resolve to the address of this port
+    (DNS rebinding). The browser then takes the port for a part of that site and lets the page read
+    the answers. Such a request has the site's name in its `Host`, so only known names are allowed.
+    Every IP address is allowed, because no site can have one as its name: Kubernetes probes use the
+    address of the pod, and published and forwarded ports have addresses that the daemon does not
+    know."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {LOCAL, *(_plain(name) for name in names)}
 
     def allow(self, host: str | None) -> bool:
-        """`host`: what the header says, perhaps with a port. None: HTTP/1.0 has no such header, and
-        no browser speaks it."""
+        """Whether a request may be answered. `host`: the header, perhaps with a port. None is
+        allowed: only HTTP/1.0 has no such header, and no browser uses that."""
         if host is None:
             return True
         name = _without_port(host.strip())

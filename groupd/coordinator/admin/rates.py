@@ -13,11 +13,12 @@ from groupd.coordinator.runtime.clock import Clock, thread_cpu_s
 
 WINDOW_MS = 60_000
 APART_MS = 1_000
-"""Readings that follow each other faster than this are not remembered."""
+"""A reading is not remembered if it follows the one before it faster than this."""
 
 
 class Beginning:
-    """A moment, in time of the clock and in processor time of the calling thread."""
+    """The moment of a start: the time of the clock, and the processor time of the calling
+    thread."""
 
     __slots__ = ("cpu_s", "monotonic_ms")
 
@@ -27,13 +28,13 @@ class Beginning:
 
 
 class Rates:
-    """Per-second rates of named counters, all of them 0 at `start_ms`."""
+    """The per-second rates of named counters, which were all 0 at `start_ms`."""
 
     def __init__(self, start_ms: int) -> None:
         self._looks: deque[tuple[int, Mapping[str, float]]] = deque([(start_ms, {})])
 
     def look(self, now_ms: int, counters: Mapping[str, float]) -> dict[str, float]:
-        """The rates over the last minute; if the last reading is older, since that reading."""
+        """The rates over the last minute, or since the last reading if that is older."""
         while len(self._looks) > 1 and self._looks[1][0] <= now_ms - WINDOW_MS:
             self._looks.popleft()
         since_ms, before = self._looks[0]

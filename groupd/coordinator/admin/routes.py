@@ -30,7 +30,8 @@ AdminRoute = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
 class AdminRoutes:
-    """Routes by the first path segment. `readiness()` gives None when ready, else the reason."""
+    """Routes by the first path segment. `readiness()` returns None when the daemon is ready, else
+    the reason why not."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class AdminRoutes:
         readiness: Callable[[], str | None],
     ) -> None:
         self.page: AdminRoute | None = None
-        """Answers browsers that ask for `/`."""
+        """Answers browsers that ask for `/`; None: they get the list of routes."""
         self._config = config
         self._options = options
         self._readiness = readiness
@@ -60,7 +61,7 @@ class AdminRoutes:
         return text("not found", 404) if route is None else route(request)
 
     def add(self, name: str, route: AdminRoute) -> None:
-        """Serves `/name` and everything below it with `route`; replaces an earlier route of that
+        """Serves `/name` and everything below it with `route`, instead of an earlier route of that
         name."""
         self._routes[name] = route
 
@@ -82,10 +83,13 @@ class AdminRoutes:
         return as_json({"options": dict(self._options), "config": settings})
 
 
+# Telemetry ----------------------------------------------------------------------------------
+
+
 def add_telemetry(
     routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry, work: LongWork
 ) -> None:
-    """Adds the route `/telemetry`, and the counters on `/metrics`."""
+    """Adds the route `/telemetry`, and the counters of telemetry to `/metrics`."""
 
     def steps(request: HttpRequest) -> Generator[None, None, HttpReply]:
         wanted = window(request)
@@ -100,7 +104,7 @@ def add_telemetry(
         return await work.run(steps(request))
 
     def collector() -> Collector:
-        # Imported late, at the first scrape, as the whole library is.
+        # This is imported late, at the first scrape, like the whole library.
         from groupd.coordinator.admin.collectors import TelemetryCollector
 
         return TelemetryCollector(telemetry)
@@ -110,7 +114,7 @@ def add_telemetry(
 
 
 def _instance(shown: str | None) -> bytes:
-    """Raises Refusal."""
+    """The id that the text shows; None: before all ids. Raises Refusal."""
     try:
         return b"" if shown is None else read_id(shown)
     except ValueError:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class Scrapes:
-    """`collectors()`: the collectors of parts that this class does not know."""
+    """The scrapes of a daemon. `collectors()`: the collectors of parts that this class does not
+    know."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class Scrapes:
         self._work = work
         self._registry: MetricsRegistry | None = None
         self._scrape: asyncio.Future[HttpReply] | None = None
-        """The scrape that is under way."""
+        """The scrape that is under way, if there is one."""
 
     def add(self, make: Callable[[], Collector]) -> None:
-        """Adds a collector; call it before the first scrape."""
+        """Adds a collector. Call it before the first scrape."""
         assert self._registry is None
         self._more.append(make)
 
@@ -62,7 +63,7 @@ class Scrapes:
         """The registry, ready for one scrape."""
         if self._registry is None:
             await asyncio.to_thread(import_module, "groupd.coordinator.admin.metrics")
-            # Another scrape may have waited for the thread too.
+            # Another scrape may have waited for the same import and made the registry.
             self._registry = self._registry or self._made()
         await self._registry.prepare(self._work)
         return self._registry
@@ -80,7 +81,7 @@ class Scrapes:
 
     async def page(self, _: HttpRequest) -> HttpReply:
         """The route `/metrics`."""
-        # A scrape that is under way serves all who ask meanwhile.
+        # Requests that come during a scrape get the result of that scrape.
         if self._scrape is None:
             self._scrape = asyncio.ensure_future(self._page())
             self._scrape.add_done_callback(self._scraped)

@@ -1,8 +1,5 @@
-"""TLS on the admin port.
-
-A connection is accepted first and counted, and only then makes its handshake, so that handshakes
-which never end have a limit like requests which never come.
-"""
+"""TLS on the admin port. A connection is first accepted and counted, and makes its handshake only
+then. So handshakes that never end have a limit, like requests that never come."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _LISTENER = Listener("ADMIN", SecurityProtocol.SSL, "", 0)
 
 class AdminTls:
     """The TLS of a listener (`groupd.coordinator.security.tls`) with the settings of the admin
-    port. So the same rules hold, also when the files have changed and are read again. Raises
+    port. So the same rules hold, also when files have changed and are read again. Raises
     ConfigError."""
 
     def __init__(self, config: CoordinatorConfig) -> None:
@@ -42,8 +39,8 @@ class AdminTls:
             raise ConfigError(f"groupd.admin.{text}" if text.startswith("ssl.") else text) from None
 
     def context(self) -> ssl.SSLContext:
-        """The context for the next connection. May read files, so it belongs on a thread. Files
-        that have become bad leave the certificate as it is."""
+        """The context for the next connection. May read files, so call it in a thread. If the files
+        cannot be used any more, the certificate stays as it is."""
         self._tls.look()
         return self._tls.context
 
@@ -65,7 +62,7 @@ def _listener_config(config: CoordinatorConfig) -> CoordinatorConfig:
 
 
 def admin_tls(config: CoordinatorConfig) -> AdminTls | None:
-    """None: the port speaks plain HTTP. Raises ConfigError."""
+    """The TLS of the settings; None: the port speaks plain HTTP. Raises ConfigError."""
     asks = config.admin_ssl_client_auth != "none"
     if not config.admin_ssl_keystore_location:
         if asks or config.admin_ssl_roles:
@@ -88,15 +85,16 @@ def admin_tls(config: CoordinatorConfig) -> AdminTls | None:
 
 
 class Accepted(asyncio.Protocol):
-    """Takes the socket of a new connection away from its transport before anything is read from it:
-    what comes before TLS must not count as if it had come through it. `serve(socket)` gets it."""
+    """Takes the socket of a new connection away from its transport before anything is read from it.
+    Bytes that come before TLS must not count as if they had come through it. `serve(socket)` is
+    called with the socket."""
 
     def __init__(self, serve: Callable[[socket.socket], object]) -> None:
         self._serve = serve
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         number = os.dup(transport.get_extra_info("socket").fileno())
-        # Closes only its own descriptor: for the client nothing has happened.
+        # This closes only the transport's own descriptor: the client notices nothing.
         cast(asyncio.Transport, transport).abort()
         self._serve(socket.socket(fileno=number))
 
@@ -108,8 +106,8 @@ async def streams(
     sending_timeout_s: float,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """The streams of a connection, after its handshake if there is a `context`. `limit`: how many
-    bytes are read ahead. `sending_timeout_s`: how long a TLS connection that is closed may take to
-    send what is left. Raises OSError and TimeoutError."""
+    bytes are read ahead. `sending_timeout_s`: how long a TLS connection may take after its close to
+    send the rest. Raises OSError and TimeoutError."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit)
     times: dict[str, Any] = {}
@@ -126,7 +124,7 @@ async def streams(
 
 def subject_of(writer: asyncio.StreamWriter) -> str | None:
     """The subject of the client's certificate, as `groupd.coordinator.security.certificates` writes
-    it; None without a certificate that has been verified, or whose subject cannot be read."""
+    it; None if there is no verified certificate, or if its subject cannot be read."""
     connection = writer.get_extra_info("ssl_object")
     certificate = None if connection is None else connection.getpeercert(True)
     if not certificate:

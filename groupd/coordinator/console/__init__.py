@@ -1,3 +1,2 @@
-"""The console: the web page on the admin port, and what it is told live (ADR 43).
-
-`web/` has its sources in TypeScript, `built/` what is made of them and served."""
+"""The console: the web page on the admin port, and the events that keep it up to date (ADR 43).
+`web/` has its sources in TypeScript; `built/` has the files that are built from them and served."""

@@ -1,7 +1,7 @@
-"""All groups, live: a row for each, and after that the rows that have changed.
+"""All groups, live: first a row for each group, then the rows that have changed.
 
 The console asks the routes of the admin port from within the process (`Asking`), so it shows what
-everybody can ask for.
+every client of the port can ask for.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
 
 AT_ONCE = 2000
-"""Rows of one page: decoding them takes some milliseconds."""
+"""How many rows are read at a time: decoding them takes some milliseconds."""
 
 OK = 200
 ConsoleRow = dict[str, Any]
 ROW_MS = 0.015
-"""What a row costs, from the group to the comparison."""
+"""The time that a row costs, from the group to the comparison."""
 GROUPS_MAX = 20_000
-"""Most groups that are listed, up to 8 MB: the first ones by id."""
+"""The most groups that are listed, up to 8 MB: the first ones by id."""
 
 
 class Asking:
-    """`route`: answers what is below `/groups`."""
+    """Asks the admin port from within the process. `route` answers what is below `/groups`."""
 
     def __init__(self, route: Callable[[HttpRequest], Awaitable[HttpReply]]) -> None:
         self._route = route
 
     async def get(self, *path: str, query: Mapping[str, str] | None = None) -> HttpReply:
-        """The answer to a GET. Raises Refusal."""
+        """The reply to a GET. Raises Refusal."""
         reply = await self._route(HttpRequest(path, dict(query or {})))
         if reply.status != OK:
             raise Refusal(reply)
@@ -56,7 +56,7 @@ class Asking:
 
 
 def _next(reply: HttpReply) -> Mapping[str, str] | None:
-    """The query of the next page."""
+    """The query of the next page; None after the last page."""
     link = dict(reply.headers).get("Link")
     if link is None:
         return None
@@ -64,10 +64,9 @@ def _next(reply: HttpReply) -> Mapping[str, str] | None:
 
 
 class AllGroups:
-    """A `live.LiveSource`, for as long as anybody listens. `node()`: which node this is, as
-    JSON-friendly data. `not_ready()`: why not all groups may be served now; None if they are.
-    `others()`: the other nodes of a cluster, which serve groups that are not listed here, with
-    `node` and `admin`, the URL of the admin port."""
+    """A `live.LiveSource`. `node()`: this node, as JSON-friendly data. `not_ready()`: why this node
+    may not serve all its groups now; None if it does. `others()`: the other nodes of a cluster,
+    whose groups are not listed here, with `node` and `admin`, the URL of the admin port."""
 
     tells_changes = True
 
@@ -90,10 +89,11 @@ class AllGroups:
         self._rows: dict[str, ConsoleRow] = {}
         self._lacks: dict[str, Any] = {}
         """What the list lacks: `more`, whether there are more groups than are listed; `missing`,
-        why groups may be missing; `other_nodes`."""
+        why groups may be missing; and `other_nodes`."""
         self._version = 0
         self._whole: asyncio.Task[StreamEvent] | None = None
-        """Makes the event with everything for this version; None until somebody wants it."""
+        """The task that makes the event with everything for this version; None until it is
+        needed."""
 
     async def look(self) -> StreamEvent | None:
         rows: dict[str, ConsoleRow] = {}
@@ -135,7 +135,7 @@ class AllGroups:
             head = {**self._head(self._version, self._lacks), "node": self._node()}
             steps = _encoded("snapshot", head, list(self._rows.values()))
             self._whole = asyncio.create_task(self._work.run(steps))
-        # One listener that goes away leaves it to the others.
+        # If one listener goes away, the task goes on for the others.
         return await asyncio.shield(self._whole)
 
     def _head(self, version: int, lacks: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class AllGroups:
 
 
 def _encoded(name: str, head: Mapping[str, Any], rows: list[ConsoleRow]) -> Steps[StreamEvent]:
-    """The event, made a part at a time."""
+    """The event, which is made a part at a time."""
     parts: list[bytes | memoryview] = []
     for some in chunks(rows):
         if parts:

@@ -1,6 +1,6 @@
-"""The files that the build of `web/` has left in `built/`: a checkout or a wheel may be without
-them, since only npm can make them. The pipeline reads them, too, and nothing else of the console.
-"""
+"""The files that the build of `web/` has left in `built/`. A checkout or a wheel may be without
+them, because only npm can make them. The pipeline imports this module, and nothing else of the
+console."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 
 
 def built_files() -> Mapping[str, bytes]:
-    """By name; none if nothing was built."""
+    """The files by name; none if nothing was built."""
     folder = files("groupd.coordinator.console").joinpath("built")
     if not folder.is_dir():
         return {}

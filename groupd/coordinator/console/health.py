@@ -20,9 +20,10 @@ Rows = Callable[[], Sequence[Mapping[str, Any]]]
 
 
 class HealthParts(Struct, frozen=True):
-    """What the health is read from. `nodes()`: those of a cluster, empty without
-    one. `facts`: what does not change, such as the store. `counts()`: used and most, by name, of
-    what else has a limit."""
+    """The parts whose health is shown. `nodes()`: the nodes of a cluster; empty without one.
+    `facts`: what does not change, such as the store. `counts()`: for other things with a limit, the
+    used number and the largest, by name. `not_ready()`: why the daemon is not ready; None if it
+    is."""
 
     broker: Broker
     connections: ConnectionStats

@@ -1,12 +1,12 @@
-"""What many pages look at, made once for all of them: server-sent events.
+"""Server-sent events for pages that many browsers show, made once for all of them.
 
-A topic (all groups, one group, the daemon's health) works only while somebody listens. Each time it
-has looked at its source and found something new, it makes one event, and all listeners send the
-same bytes. A listener that was too slow for some events is sent these one after the other if they
-are still there, and otherwise everything anew.
+A topic (all groups, one group, the daemon's health) works only while it has listeners. It looks at
+its source again and again. When it finds something new, it makes one event, and all listeners are
+sent the same bytes. A listener that was too slow for some events is sent them one after the other
+if they are still there, and otherwise everything anew.
 
-While a topic cannot look at its source, its listeners are told that what they know is old: the
-event `stale` says why, and `fresh`, or any other event, that this is over.
+While a topic cannot look at its source, its listeners are notified that their data is old: the
+event `stale` says why, and `fresh`, or any other event, says that this is over.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from groupd.coordinator.runtime.clock import Clock, pause
 log = structlog.get_logger("groupd.console")
 
 KEEP_ALIVE_S = 15.0
-"""A listener hears something after so long at the latest, so that a lost connection is noticed."""
+"""The longest time after which a listener is sent something, so that a lost connection is
+noticed."""
 
 KEEP_ALIVE: StreamEvent = (memoryview(b": keep-alive\n\n"),)
 PERIOD_MS = 1000
 """The shortest time between two looks."""
 
 SHARE = 30
-"""All topics together take about the thirtieth part of the time of the loop."""
+"""All topics together take about a thirtieth of the time of the loop."""
 
 LOOK_MS = 3.0
-"""What a look costs however little there is to see. What it really takes is not measured: on a busy
-machine that is mostly the work of others."""
+"""The least cost of a look, however little there is to see. The real time is not measured, because
+on a busy machine most of it is the work of others."""
 
 STALE_AFTER = 3
-"""After so many looks in a row that have failed, a second apart, listeners are told. One alone may
-be due to a shard that is just being loaded."""
+"""After this many failed looks in a row, a second apart, listeners are notified. A single one may
+only mean that a shard is being loaded."""
 
 RECENT_MAX = 60
 RECENT_BYTES = 1 << 20
-"""Slow listeners find at most this number of past changes, with at most this many bytes. The newest
-change is always kept."""
+"""At most this many bytes, and `RECENT_MAX` events, are kept for slow listeners. The newest event
+is always kept."""
 
 
 class LiveSource(Protocol):
-    """What a topic shows. `cost_ms`: about how much processor time the last look took for what it
-    went through. `tells_changes`: whether events tell what has changed, rather than everything.
-    Both methods raise an exception when the source cannot be asked just now."""
+    """What a topic shows. `cost_ms`: about how much processor time the last look took.
+    `tells_changes`: whether events have only what has changed, rather than everything. Both methods
+    raise an exception if the source cannot be asked just now."""
 
     @property
     def cost_ms(self) -> float: ...
@@ -62,16 +63,16 @@ class LiveSource(Protocol):
     def tells_changes(self) -> bool: ...
 
     async def look(self) -> StreamEvent | None:
-        """An event with what is new since the last look; None if nothing is."""
+        """An event with everything that is new since the last look; None if nothing is."""
         ...
 
     async def whole(self) -> StreamEvent:
-        """All of it as of the last look, as an event."""
+        """An event with everything, as of the last look."""
         ...
 
 
 def event(name: str, *data: bytes | memoryview) -> StreamEvent:
-    """A server-sent event. `data`: the parts of JSON in one line."""
+    """A server-sent event. `data`: the parts of its JSON, which is one line."""
     head = b"event: %s\ndata: " % name.encode()
     return tuple(map(memoryview, (head, *data, b"\n\n")))
 
@@ -80,7 +81,7 @@ FRESH = event("fresh", b"{}")
 
 
 class LiveTopic:
-    """`topics`: all of them, which share the time for looks."""
+    """One topic and its listeners. `topics`: all topics, which share the time for looks."""
 
     def __init__(self, source: LiveSource, clock: Clock, topics: LiveTopics) -> None:
         self.listeners = 0
@@ -90,23 +91,22 @@ class LiveTopic:
         self._topics = topics
         self._version = 0
         self._recent: deque[StreamEvent] = deque()
-        """The events that led to this version, the newest last; not always all of them."""
+        """The last events that led to this version, the newest last."""
         self._failures = 0
-        """Looks that have failed since the last one that has not."""
+        """How many looks in a row have failed."""
         self._stale: StreamEvent = ()
-        """What tells listeners that looks fail; empty while they need not know."""
+        """The event that tells listeners that looks fail; empty while they need not know."""
         self._news = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._looked = asyncio.Lock()
 
     @property
     def cost_ms(self) -> float:
-        """What a look costs."""
         return LOOK_MS + self._source.cost_ms
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """The events for one listener, beginning with everything. Raises whatever the source raises
-        at the first look of all."""
+        """The events for one listener, beginning with everything. Raises what the source raises if
+        the very first look fails."""
         self.listeners += 1
         try:
             async with self._looked:
@@ -117,7 +117,8 @@ class LiveTopic:
             due = deque(await self._everything())
             while True:
                 while due:
-                    # A variable would keep it while this waits, once for each listener.
+                    # A variable would keep the event in memory while this waits, once for each
+                    # listener.
                     yield due.popleft()
                 if not await self._wait(version):
                     return
@@ -132,13 +133,13 @@ class LiveTopic:
                 self.end()
 
     def end(self) -> None:
-        """Stop looking; listeners are sent no more."""
+        """Ends the looks. Listeners are sent no more events."""
         self.ended = True
         if self._task is not None:
             self._task.cancel()
 
     async def wake(self) -> None:
-        """Let listeners see that it has ended."""
+        """Wakes the waiting listeners, so that they notice a new event or the end."""
         async with self._news:
             self._news.notify_all()
 
@@ -147,11 +148,12 @@ class LiveTopic:
         return (whole, self._stale) if self._stale else (whole,)
 
     def _last(self, count: int) -> Sequence[StreamEvent]:
-        """The last events; none if there are not so many any more."""
+        """The last `count` events; none if that many are not kept any more."""
         return list(self._recent)[-count:] if count <= len(self._recent) else ()
 
     async def _wait(self, version: int) -> bool:
-        """Wait for something new, or until it is time for a sign of life. False: it has ended."""
+        """Waits for something new, or until it is time for a sign of life. Returns False if the
+        topic has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(KEEP_ALIVE_S), self._news:
                 await self._news.wait_for(lambda: self.ended or self._version != version)
@@ -200,7 +202,7 @@ class LiveTopic:
 
 
 class LiveTopics:
-    """The topics that somebody listens to, by key."""
+    """The topics that have listeners, by key."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -211,16 +213,16 @@ class LiveTopics:
         return len(self._topics)
 
     def rest_ms(self, topic: LiveTopic) -> int:
-        """How long a topic rests before it looks again. Each gets a part of the time in proportion
-        to the square root of what its look costs. With such parts the rests of all topics have the
-        smallest sum, and many cheap topics do not hold up an expensive one as much as if all parts
-        were equal."""
+        """How long a topic rests before it looks again. Each topic gets a part of the time in
+        proportion to the square root of the cost of its look. With such parts the sum of all rests
+        is smallest, and many cheap topics do not hold up an expensive one as much as with equal
+        parts."""
         roots = sum(sqrt(one.cost_ms) for one in self._topics.values())
         return max(PERIOD_MS, int(SHARE * sqrt(topic.cost_ms) * roots))
 
     async def events(self, key: str, source: LiveSource) -> AsyncGenerator[StreamEvent, None]:
-        """The events of a topic for one listener. `source`: makes the topic if there is none.
-        Raises whatever the source raises at the first look of all."""
+        """The events of a topic for one listener. `source`: the source for a new topic, if there is
+        none. Raises what the source raises if the very first look fails."""
         topic = self._topics.get(key)
         if topic is None or topic.ended:
             topic = self._topics[key] = LiveTopic(source, self._clock, self)
@@ -228,7 +230,7 @@ class LiveTopics:
             async with aclosing(topic.events()) as found:
                 async for one in found:
                     yield one
-                    del one  # nobody keeps it while this waits for the next
+                    del one  # so that it is not kept in memory during the wait for the next
         finally:
             if not topic.listeners and self._topics.get(key) is topic:
                 del self._topics[key]

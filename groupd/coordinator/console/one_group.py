@@ -1,4 +1,5 @@
-"""One group, live: everything that its page shows, as one event, whenever something has changed."""
+"""One group, live: one event with everything that its page shows, whenever something has
+changed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from groupd.coordinator.console.live import event
 
 NOT_FOUND = 404
 PARTS = ("rebalances", "configs", "offsets")
-"""What the page shows beside the group and its lag: paths below `/groups/{id}`."""
+"""What the page shows besides the group and its lag: paths below `/groups/{id}`."""
 
 
 class _LastEvent(Struct):
@@ -21,7 +22,7 @@ class _LastEvent(Struct):
 
 
 class _Lag(Struct):
-    """The part of `/groups/{id}/lag` that is needed here."""
+    """The fields of `/groups/{id}/lag` that are needed here."""
 
     round: int
     state: str
@@ -29,13 +30,13 @@ class _Lag(Struct):
 
 GONE = event("gone", b"{}")
 BYTES_OF_MS = 20_000
-"""How much of a picture is made in a millisecond."""
+"""How many bytes of an event with everything are made in a millisecond."""
 
 
 class OneGroup:
-    """A `live.LiveSource`. A picture is made anew when the group had an event, after each round
-    over the lag, and all the time while the group waits for something. A group that is gone, or
-    that another node serves now, may come back."""
+    """A `live.LiveSource`. A new event with everything is made when the group had an event, after
+    each round of the lag, and at each look while the group waits for something. A group that is
+    gone, or that another node serves now, may come back."""
 
     tells_changes = False
 
@@ -43,7 +44,8 @@ class OneGroup:
         self._asking = asking
         self._path = ("groups", group_id)
         self._seen: tuple[int, int] | None = None
-        """Number of the last event, and of the last round, that the picture shows."""
+        """The numbers of the last event of the group and of the last round that `_picture`
+        shows."""
         self.cost_ms = 0.0
         self._waits = False
         self._version = 0
@@ -85,8 +87,8 @@ class OneGroup:
 
 
 def elsewhere(reply: HttpReply) -> StreamEvent | None:
-    """The event about a group that another node serves: it names the node. A browser must not
-    follow to another host by itself. None: the reply does not lead to another node."""
+    """The event about a group that another node serves: it names the node, because a browser must
+    not follow to another host by itself. None if the reply does not lead to another node."""
     location = dict(reply.headers).get("Location")
     if location is None:
         return None
@@ -97,7 +99,7 @@ def elsewhere(reply: HttpReply) -> StreamEvent | None:
 
 
 def _joined(version: int, parts: Mapping[str, bytes]) -> StreamEvent:
-    """One event out of all parts, which may be long."""
+    """One event with all parts, which may be long."""
     data: list[bytes | memoryview] = [b'{"version":%d' % version]
     for name, body in parts.items():
         data += (b',"%s":' % name.encode(), _one_line(body))
@@ -105,8 +107,8 @@ def _joined(version: int, parts: Mapping[str, bytes]) -> StreamEvent:
 
 
 def _one_line(body: bytes) -> bytes | memoryview:
-    """JSON without ends of lines, which stand only between its values, never within a string. Short
-    pages have them for people. A long one has a single one, at its end, and is not copied."""
+    """The JSON without line ends, which stand only between its values, never within a string. Short
+    pages have them for people. A long page has a single one, at its end, and is not copied."""
     if body.find(b"\n") == len(body) - 1:
         return memoryview(body)[:-1]
     return body.replace(b"\n", b" ")

@@ -1,7 +1,7 @@
 """What the console adds to the admin port: the page, its files, and the streams below `/live`.
 
-The files are read once, in a thread. They hold nothing secret, so the port gives them to everybody;
-what the page shows it asks for itself, with the credentials of who looks at it.
+The files are read once, in a thread. They hold nothing secret, so every client gets them. The page
+then asks for the data that it shows, with the credentials of its user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, nothing inline: a group's name can never run as a script."""
+"""Allows nothing from elsewhere and nothing inline: a group's name can never run as a script."""
 
 _HEADERS = (
     ("Content-Security-Policy", POLICY),
@@ -54,7 +54,7 @@ NOT_BUILT = (
 
 
 class ConsoleFiles:
-    """Reads the files at the first request."""
+    """The page and its files. They are read at the first request."""
 
     def __init__(self) -> None:
         self._files: Mapping[str, bytes] | None = None
@@ -86,7 +86,8 @@ def _read() -> Mapping[str, bytes]:
 
 
 class Console:
-    """`groups`: the route `/groups`. `node()`: which node this is. `clock`: real time."""
+    """The console of a daemon. `groups`: the route `/groups`. `node()`: this node. `clock`: real
+    time."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Console:
         routes.add("live", self._live)
 
     async def close(self) -> None:
-        """End all streams."""
+        """Ends all streams."""
         await self._topics.close()
 
     async def _live(self, request: HttpRequest) -> Answer:
@@ -140,8 +141,8 @@ class Console:
         return [{"node": one["node"], "admin": one["admin"]} for one in nodes if one["node"] != own]
 
     async def _stream(self, key: str, source: LiveSource) -> Answer:
-        """The stream of a topic. Its first event is waited for, so that a source which cannot be
-        asked gets an answer of its own."""
+        """The stream of a topic. The first event is awaited, so that a source which cannot be asked
+        leads to a reply with an error."""
         events = self._topics.events(key, source)
         try:
             return HttpStream(events, [await anext(events)])

@@ -1,5 +1,5 @@
-"""The errors of faults, and of the test harness, when they are asked for something that cannot be
-done, when a wait runs out of time, and when the coordinator has broken a promise.
+"""The errors of faults and of the test harness: they were asked for something that cannot be done,
+a wait ran out of time, or the coordinator has broken a promise.
 
 Each carries one text, so that it can be sent between processes.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 from groupd.protocol.errors import ErrorCode
 
 PUBLIC = "groupd.testing"
-"""Where tests import them from. pytest shows it in front of the name, and has little room."""
+"""The module from which tests import these errors. pytest shows it in front of the name, and has
+little room."""
 
 
 class HarnessError(Exception):

@@ -1,15 +1,15 @@
 """Faults on command: a layer between the connections and the broker, and the table that says what
-it does.
+the layer does.
 
 Rules:
-- Faults are looked at in the order in which they were added. The first fault that hits a request is
-  the only one to do so.
+- Faults are checked in the order in which they were added. The first fault that hits a request is
+  the only one that hits it.
 - Replies of one connection keep their order, as Kafka's do. So a reply that is dropped or held
   keeps back all later replies of its connection: to the client the broker has gone silent.
 - A request or reply that is held or delayed is lost when its connection closes.
 - A member whose heartbeat does not get through is not kept alive by `advance`.
-- The numbers of faults and of held requests are bounded. If a fault would hold one more request,
-  its connection is closed.
+- The numbers of faults and of held requests are bounded. If a fault would hold one request too
+  many, the connection of that request is closed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEARTBEATS = spec_of.ALIASES["heartbeat"]
 
 class FaultState(TypedDict):
     """The state of a fault. `hits`: how many requests it has hit; `held`: how many of them it keeps
-    back; `over`: it hits no more. The other entries are the options of the fault."""
+    back; `over`: whether it has ended. The other entries are the options of the fault."""
 
     id: int
     action: Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
@@ -69,7 +69,7 @@ class FaultState(TypedDict):
 
 class Fault:
     """One fault in the table. `hits`: how many requests it has hit; `held`: the requests that it
-    keeps back now. `over`: it hits no more."""
+    keeps back now. `over`: whether it has ended."""
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
         self.number = number
@@ -81,7 +81,7 @@ class Fault:
         self._random = random.Random(spec.seed)
 
     def takes(self) -> bool:
-        """Whether it hits this request, which matches it. Counts the request."""
+        """Whether the fault hits this request, which matches it. Counts the request."""
         if self.over or self.hits == self.spec.count:
             return False
         self._seen += 1
@@ -98,7 +98,8 @@ class Fault:
 
 
 class FaultTable:
-    """All faults of one broker; they outlive its restarts. `changed` is called after every hit."""
+    """All faults of one broker. They outlive its restarts. `changed()` is called after every
+    hit."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.changed = changed
@@ -106,7 +107,8 @@ class FaultTable:
         self._last = 0
 
     def add(self, spec: FaultSpec) -> Fault:
-        """Add a fault. Raises HarnessError when there are too many."""
+        """Adds a fault. Raises HarnessError if there are too many, and NotFound if there is no
+        fault with the number `after`."""
         if len(self.faults) >= FAULTS_MAX:
             raise HarnessError(f"there are {FAULTS_MAX} faults already: remove some")
         if spec.after is not None:
@@ -122,7 +124,8 @@ class FaultTable:
         return fault
 
     def release(self, number: int) -> int:
-        """End the fault and let go the requests that it holds; returns how many those were."""
+        """Ends the fault and lets the requests go on that it holds. Returns how many those were.
+        Raises NotFound."""
         fault = self.get(number)
         fault.over = True
         held, fault.held = fault.held, {}
@@ -132,13 +135,14 @@ class FaultTable:
         return len(held)
 
     def remove(self, number: int) -> None:
-        """`release`, then forget the fault. Does nothing if it is gone already."""
+        """Releases the fault, then forgets it. Does nothing if there is no such fault."""
         if number in self.faults:
             self.release(number)
             del self.faults[number]
 
     def pick(self, api_key: int, client_id: str | None, request: Any) -> Fault | None:
-        """The fault that hits this request, or None."""
+        """The fault that hits this request, or None. Counts the request for the faults that match
+        it."""
         for fault in self.faults.values():
             after = fault.spec.after
             if after is not None and after in self.faults and not self.faults[after].hits:
@@ -157,8 +161,8 @@ class FaultTable:
 
 
 class FaultLayer:
-    """A `Requests` that applies the faults of the table to requests and replies. `hit` is called
-    for each request that a fault hits."""
+    """A `Requests` that applies the faults of the table to requests and replies. `hit(fault, api,
+    request)` is called for each request that a fault hits."""
 
     def __init__(
         self,
@@ -209,7 +213,7 @@ class FaultLayer:
             slot.stand_in = towards.stand_in or towards
 
     def _tamper(self, fault: Fault, slot: Slot, api: Api, request: Any, reply: Any) -> None:
-        """Apply the fault to the reply; the broker has carried the request out."""
+        """Applies the fault to the reply. The broker has carried the request out."""
         self._act(fault, slot, api, request, partial(slot.send, reply), reply)
 
     def _act(
@@ -262,12 +266,13 @@ def _elsewhere(spec: FaultSpec, request: Any) -> FindCoordinatorReply:
 
 
 def _nothing() -> None:
-    """Used while there are no faults: a repeated request concerns no fault then."""
+    """Called for a repeated heartbeat. Does nothing, because heartbeats are repeated only while
+    there are no faults."""
 
 
 def matches(spec: FaultSpec, api_key: int, client_id: str | None, request: Any) -> bool:
     """Whether the fault is for this request. A request about several groups or members matches if
-    one of them does; the fault then applies to the whole request."""
+    one of them does. The fault then applies to the whole request."""
     if spec.api_keys is not None and api_key not in spec.api_keys:
         return False
     for name, pattern in spec.patterns:

@@ -1,9 +1,9 @@
 """The description of a fault: which requests it matches, which of those it hits, and what happens
 to them.
 
-Everything here is plain data that is checked once, so that a fault means the same in Python and
-over HTTP. Unknown names and values are refused: a test with a fault that silently matches nothing
-would pass for the wrong reason.
+All of it is plain data that is checked once, so that a fault means the same in Python and over
+HTTP. Unknown names and values are refused: a test with a fault that silently matches nothing would
+pass for the wrong reason.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FaultSpec(FaultFields, frozen=True, dict=True):
-    """One fault, checked (`make_spec`). `api`: API keys."""
+    """A fault that `make_spec` has checked. `api`: API keys."""
 
     api: tuple[int, ...] | None = None
     skip: int = 0
@@ -132,8 +132,8 @@ _ONLY = {"code": ERROR, "message": ERROR, "ms": DELAY, "node": REDIRECT}
 
 
 def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
-    """The checked fault. An option that is None counts as not given. Raises HarnessError, which
-    says what is wrong."""
+    """The checked fault. An option that is None counts as not given. Raises HarnessError, whose
+    text says what is wrong."""
     options = {name: value for name, value in given.items() if value is not None}
     if action not in ACTIONS:
         hint = did_you_mean(action, ACTIONS)
@@ -173,7 +173,7 @@ def _fields(given: Mapping[str, Any]) -> FaultFields:
 
 
 def _error_code(value: str | int) -> ErrorCode:
-    """The error with that name or number in Kafka."""
+    """The error with that name or number in Kafka. Raises HarnessError."""
     try:
         return ErrorCode[value] if isinstance(value, str) else ErrorCode(value)
     except (KeyError, ValueError):
@@ -182,7 +182,8 @@ def _error_code(value: str | int) -> ErrorCode:
 
 
 def _apis(given: str | int | Sequence[str | int]) -> tuple[int, ...]:
-    """API keys, from one value or several: keys, names (in any case), or one of `ALIASES`."""
+    """The API keys of one value or several. A value is a key, a name (in any case), or one of
+    `ALIASES`. Raises HarnessError."""
     several = (given,) if isinstance(given, str | int) else given
     keys = frozenset().union(*map(_api, several))
     if not keys:

@@ -1,5 +1,6 @@
-"""Between the connections and the broker: who has sent what, replies that others see or change
-before they are sent, and the requests that the harness makes itself.
+"""What lies between the connections and the broker: it tells which client has sent what, lets other
+code see or change replies before they are sent, and submits the requests that the harness makes
+itself.
 
 `Traffic` is the innermost layer that `Daemon(wrap=...)` may add, so it does not see requests that a
 fault keeps from the broker.
@@ -33,7 +34,7 @@ def always() -> bool:
 
 
 class InterceptedSlot(Slot):
-    """Takes the place of a slot for the broker: the reply goes to `on_reply` instead of the client,
+    """Takes the place of a slot for the broker. The reply goes to `on_reply` instead of the client,
     and can be changed there."""
 
     __slots__ = ("_slot", "on_reply")
@@ -66,9 +67,9 @@ class InterceptedSlot(Slot):
 
 
 def watch(slot: Slot, repeated: Callable[[], None], allows: Callable[[], bool] = always) -> None:
-    """Watch for repetitions of the heartbeat in `slot`. A steady heartbeat is answered with its
-    stored reply and does not pass through the layers. `repeated` is called for each of these; while
-    `allows()` is False they pass through the layers after all."""
+    """Watches for repetitions of the heartbeat in `slot`. A steady heartbeat is answered with its
+    stored reply and does not pass through the layers. `repeated()` is called for each of these.
+    While `allows()` is False, they pass through the layers after all."""
     slot.watchers = [*(slot.watchers or ()), (allows, repeated)]
 
 
@@ -79,11 +80,11 @@ MemberKey = tuple[str, str]
 class Liveness:
     """Which members would have sent heartbeats while `advance` let the time pass.
 
-    `advance(45_000)` takes no real time, so clients cannot send heartbeats in between, and without
-    this every member would be fenced, even the healthy ones. So a member counts as heartbeating as
-    long as the connection that it last used is open. A member whose process is gone, or that is in
-    `silenced`, does not count. Rebalance timeouts are not renewed: a client must really do what
-    they wait for."""
+    `advance(45_000)` takes no real time, so clients cannot send heartbeats in between, and every
+    member would be fenced, even the healthy ones. So a member counts as heartbeating while the
+    connection that it last used is open. A member whose process is gone, or that is in `silenced`,
+    does not count. Rebalance timeouts are not renewed: clients must really do what these wait for.
+    """
 
     def __init__(self, broker: Callable[[], Broker]) -> None:
         self._broker = broker
@@ -91,7 +92,7 @@ class Liveness:
         self.silenced: set[MemberKey] = set()
 
     def heard(self, request: Any, connection: Client) -> None:
-        """A request of any kind has come over `connection`."""
+        """Notes that a request of any kind has come over `connection`."""
         member_id = getattr(request, "member_id", None)
         group_id = getattr(request, "group_id", None)
         if member_id and group_id:
@@ -104,12 +105,12 @@ class Liveness:
         return connection is not None and not connection.closed and key not in self.silenced
 
     def silence(self, key: MemberKey) -> None:
-        """From now on the member's heartbeats do not get through."""
+        """Notes that the member's heartbeats do not get through from now on."""
         if key in self._connections:  # else the member is not kept alive in any case
             self.silenced.add(key)
 
     def renew(self, now_ms: int) -> None:
-        """Start the sessions of all living members anew, as their heartbeats would have done."""
+        """Restarts the sessions of all living members, as their heartbeats would have done."""
         broker = self._broker()
         for key, connection in list(self._connections.items()):
             if connection.closed:
@@ -119,7 +120,7 @@ class Liveness:
                 self._renew(broker, key, now_ms)
 
     def forget(self) -> None:
-        """Forget all members: a new broker has started, and nobody has spoken to it."""
+        """Forgets all members: a new broker has started, and no client has sent it a request."""
         self._connections.clear()
         self.silenced.clear()
 
@@ -138,13 +139,13 @@ class Liveness:
 
 
 OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
-"""The requests whose replies are passed to `replied`."""
+"""The types of requests whose replies are passed to `replied`."""
 
 
 class Traffic:
-    """A `Requests`. `epochs`: the highest epoch (or generation) that each member has named in a
-    heartbeat, which is how a client acknowledges it. `replied` is called with each request of a
-    type in `OBSERVED` and the broker's reply."""
+    """A `Requests` that sees all requests. `epochs`: the highest epoch (or generation) that each
+    member has named in a heartbeat or SyncGroup, which is how a client acknowledges it.
+    `replied(request, reply)` is called for each request of a type in `OBSERVED`."""
 
     def __init__(
         self,
@@ -190,8 +191,8 @@ class Traffic:
 
 
 def _epoch(request: Any) -> int | None:
-    """The epoch that a member names in a heartbeat. All types have it at the same place, but for
-    classic groups."""
+    """The epoch that a member names in a heartbeat, or the generation in a Heartbeat or SyncGroup
+    of a classic group; None for other requests."""
     if isinstance(request, HeartbeatRequest | SyncGroupRequest):
         return request.generation_id
     epoch: int | None = getattr(request, "member_epoch", None)
@@ -201,8 +202,8 @@ def _epoch(request: Any) -> int | None:
 def submit_own(
     broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
 ) -> None:
-    """Submit a request that the harness makes itself. It comes from no client, and faults do not
-    apply to it. A reply that carries an error is given as RequestRefused."""
+    """Submits a request of the harness itself. It comes from no client, and faults do not apply to
+    it. If the reply carries an error, `resolve` gets it as RequestRefused."""
     waiter = Callback(request, _refused, resolve)
     broker.submit(RequestContext(waiter, api_version, client_id="groupd-harness"), request)
 

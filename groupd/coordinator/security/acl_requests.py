@@ -1,9 +1,8 @@
 """DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), docs/spec/security.md#3.1.
 
-A change is durable and in effect before it is answered. One that was answered with
-KAFKA_STORAGE_ERROR may still be in the store, if the connection to a database broke; the same
-request again makes it certain. Requests and ACLs may be many, so all of this stops where others may
-have their turn.
+A change is durable and in effect before it is answered. If the connection to a database broke, a
+change that was answered with KAFKA_STORAGE_ERROR may still be in the store; the same request again
+makes it certain. Requests and ACLs may be many, so all of this work stops where other work may run.
 """
 
 from __future__ import annotations
@@ -46,17 +45,18 @@ from groupd.protocol.messages.lazily import mapped
 from groupd.storage.log import LogError
 
 CHANGES_MAX = 10_000
-"""Most ACLs that one request creates or deletes, as in Kafka."""
+"""The most ACLs that one request creates or deletes, as in Kafka."""
 
 COMPARED_MAX = 5_000_000
-"""Most ACLs that the filters of one DeleteAcls are compared with, all together."""
+"""The most ACLs that the filters of one DeleteAcls are compared with, all filters together."""
 
 
 T = TypeVar("T")
 
 
 class AclRequests:
-    """`turn`: waits for the next turn of long work. `acls_max`: most ACLs in all."""
+    """Answers the requests about ACLs. `turn()` waits for the next turn of long work. `acls_max`:
+    the most ACLs in all."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class AclRequests:
         changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
-        """Read all ACLs. Raises LogError."""
+        """Reads all ACLs. Raises LogError."""
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`; so is `read`."""
+        """See `catalogue_changes.Keeper`, also for `read`."""
         await self._authorizer.load(self._store, self._turn)
 
     async def read(self, names: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ class AclRequests:
     async def describe(
         self, context: RequestContext, request: DescribeAclsRequest
     ) -> DescribeAclsReply:
-        """Raises ApiError."""
+        """The ACLs that the filter of the request matches. Raises ApiError."""
         self._admit(context, Operation.DESCRIBE)
         pace = Pace()
         found: dict[tuple[int, str, int], list[AclBinding]] = {}
@@ -107,7 +107,7 @@ class AclRequests:
         return DescribeAclsReply(resources=described)
 
     async def create(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsReply:
-        """Raises ApiError for the request as a whole: nothing has changed."""
+        """Creates ACLs. Raises ApiError for the request as a whole: then nothing has changed."""
         self._admit(context, Operation.ALTER)
         if len(request.creations) > CHANGES_MAX:
             raise ApiError(
@@ -124,8 +124,8 @@ class AclRequests:
     async def _checked(
         self, creations: Sequence[AclBinding]
     ) -> tuple[list[AclResult], tuple[AclBinding, ...]]:
-        """The result of each, and the ACLs that are not there yet. Raises ApiError for a code that
-        makes no sense in any ACL: then none is made."""
+        """The results of the creations, in order, and the ACLs that do not exist yet. Raises
+        ApiError for a code that makes no sense in any ACL: then no ACL is made."""
         acls, pace = self._authorizer.acls, Pace()
         room = self._acls_max - len(acls)
         results = []
@@ -153,7 +153,8 @@ class AclRequests:
         return results, tuple(new)
 
     async def delete(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsReply:
-        """Deletes all that the filters match, or nothing. Raises ApiError: nothing has changed."""
+        """Deletes all ACLs that the filters match, or none. Raises ApiError: then nothing has
+        changed."""
         self._admit(context, Operation.ALTER)
         if len(request.filters) * len(self._authorizer.acls) > COMPARED_MAX:
             raise ApiError(
@@ -171,7 +172,7 @@ class AclRequests:
     async def _for_deletion(
         self, filters: Sequence[AclFilter]
     ) -> tuple[list[DeletedAcls], tuple[AclBinding, ...]]:
-        """What each filter matches, and all of that. Raises ApiError."""
+        """The ACLs that each filter matches, and all of them together. Raises ApiError."""
         pace = Pace()
         results = []
         removed: dict[AclBinding, None] = {}
@@ -189,7 +190,7 @@ class AclRequests:
         return results, tuple(removed)
 
     def _admit(self, context: RequestContext, operation: Operation) -> None:
-        """Checks the right first, then whether there is an authorizer. Raises ApiError."""
+        """Checks the client's right first, then whether there is an authorizer. Raises ApiError."""
         if not context.allows(operation, Resource.CLUSTER, CLUSTER_NAME):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not self._authorizer.enabled:
@@ -213,7 +214,7 @@ class AclRequests:
     async def _make(
         self, by: RequestContext, change: Callable[[], Awaitable[tuple[T, AclChanges]]]
     ) -> T:
-        """Make the change, and write who made it. Raises ApiError."""
+        """Makes the change, and writes to the audit log who made it. Raises ApiError."""
         try:
             result, changes = await self._changes.make(change)
         except LogError as error:

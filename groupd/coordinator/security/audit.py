@@ -1,14 +1,18 @@
-"""The audit log: who was denied what, and who changed what (docs/spec/security.md#7).
+"""The audit log: which client was denied what, and which one changed what
+(docs/spec/security.md#7).
 
 Its lines are structured events of the logger `groupd.audit`, each with the field `log=audit`.
-Denials are at INFO and grants at DEBUG. Changes are at INFO too, and none of them is left out. The
-exception are commits by clients that are no members. They may be an operator's reset, but consumers
-that choose their partitions themselves commit in the same way, every few seconds. So the same
-client has one line for a topic in a window. What an operator orders at the console is no such
-commit: all of it is written, and what the coordinator has not answered for is written as ordered.
-A line has at most `PLACES_MAX` partitions, since longer ones are cut
-off in the log; more of them have several lines.
-Questions that nobody asked by name have no line. No line has a secret.
+Denials are at INFO and grants at DEBUG. Changes are at INFO too, and each has its line, with one
+exception: commits by clients that are no members of the group. They may be an operator's reset, but
+consumers that choose their partitions themselves commit in the same way, every few seconds. So one
+client has one line for a topic in a window.
+
+An order at the console is no such commit: each has its line. If the coordinator has not answered,
+the line says that the change was only ordered.
+
+A line has at most `PLACES_MAX` partitions, because longer lines are cut off in the log. More
+partitions have several lines. A check for which the client did not name the resource has no line.
+No line has a secret.
 """
 
 from __future__ import annotations
@@ -30,20 +34,21 @@ LOG = "audit"
 """The value of the field `log` in every line."""
 
 WINDOW_S = 10.0
-"""The same denial has one line in a window of so many seconds."""
+"""Equal denials have one line in a window of this many seconds."""
 LINES_MAX = 100
-"""Lines for denials in a window."""
+"""The most lines for denials in a window."""
 RESETS_MAX = 1000
-"""Lines for resets of offsets in a window."""
+"""The most lines for resets of offsets in a window."""
 PLACES_MAX = 100
-"""Partitions in a line."""
+"""The most partitions in a line."""
 
 log = structlog.get_logger("groupd.audit", log=LOG)
 
 
 class AuditedDecision(Struct, frozen=True):
-    """Who was denied or granted what. Two denials with the same fields have one line in a window.
-    `api`: the name of the request's API; "" if no request has asked."""
+    """A decision of the authorizer: which client was denied or granted what. Denials with equal
+    fields have one line in a window. `api`: the name of the request's API; "" if the check is not
+    for a request."""
 
     principal: str
     client: str
@@ -54,8 +59,8 @@ class AuditedDecision(Struct, frozen=True):
 
 
 class _Window:
-    """Remembers which lines have been written in a window. `left_out`: the event of the line that
-    says how many others there were."""
+    """The lines that have been written in a window. `left_out`: the event of the line that says how
+    many lines were left out."""
 
     def __init__(self, most: int, left_out: str) -> None:
         self._most = most
@@ -65,7 +70,7 @@ class _Window:
         self._count = 0
 
     def has_room(self, line: Hashable, now: float) -> bool:
-        """Whether to write the line."""
+        """Whether to write the line. Counts it as left out if not."""
         if now >= self._until:
             self._until = now + WINDOW_S
             self._seen.clear()
@@ -79,7 +84,7 @@ class _Window:
         return True
 
     def leaves_out(self, lines: Sequence[Hashable], now: float) -> bool:
-        """Whether none of the lines would be written; then they are counted."""
+        """Whether none of the lines would be written. If so, they count as left out."""
         if now >= self._until:
             return False
         if len(self._seen) < self._most and not self._seen.issuperset(lines):
@@ -89,19 +94,19 @@ class _Window:
 
 
 class Audit:
-    """Writes the lines. `elapsed`: a clock in seconds."""
+    """Writes the lines of the audit log. `elapsed()`: a clock in seconds."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._elapsed = elapsed
         self._denials = _Window(LINES_MAX, "denials left out")
         self._resets = _Window(RESETS_MAX, "resets of offsets left out")
         self.listeners: list[Callable[[AuditedDecision], None]] = []
-        """They get every denial, also those without a line."""
+        """They are called with every denial, also with those that have no line."""
         self.grants = False
-        """Whether grants are written. Whoever asks for rights looks here first."""
+        """Whether grants are written. Code that checks rights looks at this first."""
 
     def look_at_level(self) -> None:
-        """Find out whether the log takes lines at DEBUG."""
+        """Finds out whether the log takes lines at DEBUG."""
         logger = log.bind()
         enabled = getattr(logger, "is_enabled_for", None) or getattr(logger, "isEnabledFor", None)
         self.grants = enabled is not None and bool(enabled(DEBUG))
@@ -126,12 +131,13 @@ class Audit:
         self._changed("ACL deleted", by, acl=acl_text(acl))
 
     def user_changed(self, by: RequestContext, user: str, mechanism: str, *, deleted: bool) -> None:
-        """A SCRAM credential was set or deleted."""
+        """Writes that a SCRAM credential was set or deleted."""
         event = "user's credential deleted" if deleted else "user's credential set"
         self._changed(event, by, user=user, mechanism=mechanism)
 
     def quota_changed(self, by: RequestContext, entity: str, key: str, value: float | None) -> None:
-        """`entity`: in words, such as "user alice, client-id *". `value` None: removed."""
+        """Writes that a quota was set, or removed (`value` None). `entity`: in words, such as "user
+        alice, client-id *"."""
         event = "quota removed" if value is None else "quota set"
         self._changed(event, by, entity=entity, key=key, value=value)
 
@@ -144,8 +150,8 @@ class Audit:
         *,
         known: bool = True,
     ) -> None:
-        """`partitions`: those of the topic whose offsets are gone; `known` False: nobody knows
-        whether they are."""
+        """Writes that the offsets of `partitions` were deleted. `known` False: it is not known
+        whether they were."""
         event, facts = _event("offsets deleted", known)
         for some in chunks(partitions, PLACES_MAX):
             self._changed(event, by, group=group, topic=topic, partitions=some, **facts)
@@ -159,8 +165,8 @@ class Audit:
         *,
         known: bool = True,
     ) -> None:
-        """Offsets were set by an operator at the console. `offsets`: partition -> offset; `known`
-        False: nobody knows whether they were set."""
+        """Writes that an operator at the console has set offsets. `offsets`: by partition. `known`
+        False: it is not known whether they were set."""
         event, facts = _event("offsets reset", known)
         for some in chunks(offsets.items(), PLACES_MAX):
             self._changed(event, by, group=group, topic=topic, offsets=dict(some), **facts)
@@ -173,9 +179,9 @@ class Audit:
         offsets: Mapping[int, int],
         transactional_id: str | None = None,
     ) -> None:
-        """Offsets were set by a client that is no member of the group. `offsets`: partition ->
-        offset. `transactional_id`: that of the transaction that sets them if it is committed. The
-        same client has one line for a topic in a window."""
+        """Writes that a client which is no member of the group has set offsets. `offsets`: by
+        partition. `transactional_id`: the transaction that sets them if it is committed. One client
+        has one line for a topic in a window."""
         if not self._resets.has_room(_reset(by, group, topic), self._elapsed()):
             return
         facts: dict[str, Any] = {"group": group, "topic": topic, "offsets": offsets}
@@ -184,7 +190,7 @@ class Audit:
         self._changed("offsets reset", by, **facts)
 
     def leaves_out_resets(self, by: RequestContext, group: str, topics: Sequence[str]) -> bool:
-        """Whether `offsets_reset` would write no line for any of these topics. Then they count as
+        """Whether `offsets_reset` would write no line for any of these topics. If so, they count as
         left out."""
         lines = [_reset(by, group, topic) for topic in topics]
         return self._resets.leaves_out(lines, self._elapsed())
@@ -200,12 +206,12 @@ class Audit:
 
 
 def _event(done: str, known: bool) -> tuple[str, dict[str, str]]:
-    """The event of a line about an operator's order, and its other fields."""
+    """The event and the additional fields of a line about an order of an operator."""
     return (done, {}) if known else (f"{done}: ordered", {"outcome": "not known"})
 
 
 def _reset(by: RequestContext, group: str, topic: str) -> Hashable:
-    """The key of a line: resets with equal keys have one line in a window."""
+    """The key of a line. Resets with equal keys have one line in a window."""
     return by.principal, by.client_host, group, topic
 
 
@@ -245,7 +251,8 @@ def _facts(decision: AuditedDecision) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """The text without control characters: clients choose names, and none may look like a line."""
+    """The text without control characters. Clients choose names, and no name may look like a line
+    of the log."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)

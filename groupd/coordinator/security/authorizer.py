@@ -1,7 +1,8 @@
-"""Who may do what: the ACLs, kept in the store, and what they decide for each client.
+"""The authorizer: keeps the ACLs of the store and decides with them what each client may do
+(docs/spec/security.md#3).
 
-docs/spec/security.md#3. `coordinator.core.acls` decides; here are super users, the audit log, the
-store, and the answers that are kept so that a client's next request does not ask again.
+`coordinator.core.acls` makes the decisions. This module has the super users, the audit log, the
+store, and the decisions that are kept, so that the next request of a client needs no new one.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ KIND = "acl"
 """The kind of ACLs among the entries of the store. The key of an entry is the whole ACL."""
 
 KEPT_MAX = 1024
-"""Answers that are kept for one client; beyond it they are all forgotten."""
+"""The most decisions that are kept for one client. Beyond that they are all forgotten."""
 
 KEPT_NAME_MAX = 256
-"""Answers about longer names are not kept."""
+"""Decisions about names that have more characters than this are not kept."""
 
 _BITS = 8
 _ANY_NAME = 1 << 2 * _BITS
-"""Marks answers about no name in particular."""
+"""Marks decisions about a type of resource without a name."""
 
 ACL_WEIGHT = 16
-"""Adding or removing one ACL counts as so many items of `slices.Work`."""
+"""The weight of adding or removing one ACL, in items of `Pace`."""
 
 
 class SecurityStore(Protocol):
-    """The store, as far as ACLs need it."""
+    """What ACLs need of the store."""
 
     async def security_entries(self, kind: str) -> list[tuple[str, str]]: ...
 
@@ -61,39 +62,40 @@ class SecurityStore(Protocol):
 
 
 class AclChanges(Struct, frozen=True):
-    """What one request has changed."""
+    """The ACLs that one request has added and removed."""
 
     added: tuple[AclBinding, ...] = ()
     removed: tuple[AclBinding, ...] = ()
 
 
 class Unrestricted(Access):
-    """May do everything, in the name of `principal`: there is no authorizer."""
+    """The access of a client that may do everything, because there is no authorizer."""
 
     def __init__(self, principal: str) -> None:
         self.principal = principal
 
 
 class Authorizer:
-    """The rights of all clients of one broker. Only `change` changes `acls`."""
+    """The rights of all clients of one broker. Only `load`, `read` and `change` change `acls`."""
 
     def __init__(self, config: CoordinatorConfig, audit: Audit) -> None:
         self.enabled = config.authorizer_class_name != ""
-        """Whether the ACLs count; if not, there are none, and everybody may do everything."""
+        """Whether ACLs count. If not, there are none, and every client may do everything."""
         self.acls = AclIndex()
         self.version = 0
-        """Goes up with every change of the ACLs: answers kept before it do not count any more."""
+        """Goes up with every change of the ACLs. Decisions that were kept before it do not count
+        any more."""
         self.allowed = 0
         self.denied = 0
-        """`allowed` and `denied` count the answers to questions that were asked by name."""
+        """`allowed` and `denied` count the decisions about names that a client asked for."""
         self.audit = audit
         self._super_users = super_users(config)
         self._if_none_found = config.allow_everyone_if_no_acl_found
         self._clients: WeakValueDictionary[tuple[str, str], ClientAccess] = WeakValueDictionary()
 
     def access(self, principal: str, host: str) -> Access:
-        """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1". Changes of
-        the ACLs count for it at once."""
+        """What `principal` may do from `host`, an address in Kafka's form "/127.0.0.1". Later
+        changes of the ACLs have effect on it at once."""
         if not self.enabled:
             return Unrestricted(principal)
         found = self._clients.get((principal, host))
@@ -107,7 +109,7 @@ class Authorizer:
     def decide(
         self, client: ClientAccess, operation: Operation, resource: Resource, name: str
     ) -> Decision:
-        """The decision of the ACLs, for a client that is no super user."""
+        """The decision of the ACLs for a client that is no super user."""
         return self.acls.decide(
             client.principal,
             client.address,
@@ -120,7 +122,7 @@ class Authorizer:
     # Change -------------------------------------------------------------------------------
 
     async def load(self, store: SecurityStore, turn: Turn) -> None:
-        """Read all ACLs. Raises LogError."""
+        """Reads all ACLs. Raises LogError."""
         if self._super_users and not self.enabled:
             log.warning("everybody may do everything: super.users needs authorizer.class.name")
         entries = await store.security_entries(KIND) if self.enabled else []
@@ -129,7 +131,7 @@ class Authorizer:
         await self._apply(AclChanges(self._missing(stored), gone), turn)
 
     async def read(self, store: SecurityStore, keys: Sequence[str], turn: Turn) -> None:
-        """Read some ACLs by their keys. Raises LogError."""
+        """Reads some ACLs by their keys. Raises LogError."""
         if not self.enabled:
             return
         entries = await store.security_entries_of(KIND, keys)
@@ -141,7 +143,7 @@ class Authorizer:
         return tuple([acl for acl in stored if acl not in self.acls])
 
     async def change(self, store: SecurityStore, changes: AclChanges, turn: Turn) -> None:
-        """Make a change durable, then effective; only inside `CatalogueChanges.make`. Raises
+        """Makes a change durable, then effective. Only inside `CatalogueChanges.make`. Raises
         LogError: then nothing has changed here, but the store may have the change."""
         pace = Pace()
         entries = []
@@ -154,8 +156,9 @@ class Authorizer:
         await self._apply(changes, turn)
 
     async def _apply(self, changes: AclChanges, turn: Turn) -> None:
-        """Others have their turns in between. They must not be allowed what the ACLs allow neither
-        before nor after the change. So new denials come first, and old ones go last."""
+        """Applies a change in an order that is safe for the requests in between: they must not be
+        allowed what the ACLs allow neither before nor after the change. So new denials come first,
+        and old ones go last."""
         pace = Pace()
         for acls, act, permission in (
             (changes.added, self.acls.add, Permission.DENY),
@@ -174,7 +177,7 @@ class Authorizer:
 
 
 class ClientAccess(Access):
-    """What one principal may do from one address. All its connections share it."""
+    """What one principal may do from one address. All its connections share this object."""
 
     restricted = True
 
@@ -235,7 +238,7 @@ class ClientAccess(Access):
         return allowed
 
     def _answers(self) -> dict[tuple[str, int], bool]:
-        """The kept answers that still count."""
+        """The kept decisions, without those that do not count any more."""
         if self._kept_version != self._authorizer.version:
             self._kept_version = self._authorizer.version
             self._kept.clear()
@@ -252,7 +255,7 @@ class ClientAccess(Access):
         return self._authorizer.decide(self, operation, resource, name)
 
     def _decide_any(self, operation: Operation, resource: Resource) -> bool:
-        # Kafka asks about a topic of this name first.
+        # Kafka first asks about a resource of this name.
         if self._decide(operation, resource, "hardcode").allowed:
             return True
         return self._authorizer.acls.allows_any(self.principal, self.address, operation, resource)

@@ -1,6 +1,5 @@
-"""What a certificate says, from its DER, and the name of the client that
-`ssl.principal.mapping.rules` makes of its subject (`docs/spec/security.md#1.2`).
-"""
+"""Reads certificates from their DER, and makes a client's name from the subject with
+`ssl.principal.mapping.rules` (`docs/spec/security.md#1.2`)."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ OID = 0x06
 
 
 class MalformedCertificate(ValueError):
-    """`str()` says what is wrong."""
+    """The bytes are no certificate; `str()` says what is wrong."""
 
 
 class DerValue(Struct, frozen=True):
-    """`whole`: with its tag and length."""
+    """One value in DER. `whole`: the bytes with tag and length."""
 
     tag: int
     content: bytes
@@ -56,7 +55,7 @@ def _value(data: bytes, start: int) -> tuple[DerValue, int]:
 
 
 def dotted(content: bytes) -> str:
-    """An object identifier in numbers: "2.5.4.3"."""
+    """An object identifier in numbers, such as "2.5.4.3". Raises MalformedCertificate."""
     numbers, number = [], 0
     for byte in content:
         number = number << 7 | byte & 0x7F
@@ -87,10 +86,10 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 
 def name_of(name: bytes) -> str:
-    """A distinguished name in DER. Raises MalformedCertificate."""
+    """The text of a distinguished name that is given in DER. Raises MalformedCertificate."""
     (outer,) = values(name, 1)
     parts = [
-        # Java sorts nothing: the attributes of a part stand as they are encoded.
+        # Java does not sort: the attributes of a part stay in the order of the encoding.
         "+".join(_attribute(one) for one in values(part.content))
         for part in values(outer.content)
     ]
@@ -126,8 +125,8 @@ _IP = 0x87
 
 
 class Certificate(Struct, frozen=True):
-    """`subject` as Java prints it. `names`: the subject's alternative names, such as
-    "DNS:kafka.example"."""
+    """The fields of a certificate. `subject` as Java prints it. `names`: the subject's alternative
+    names, such as "DNS:kafka.example"."""
 
     subject: str
     serial: int
@@ -136,12 +135,12 @@ class Certificate(Struct, frozen=True):
 
 
 def subject_of(der: bytes) -> str:
-    """The subject of a certificate, which is given in DER. Raises ValueError."""
+    """The subject of a certificate that is given in DER. Raises ValueError."""
     return name_of(_fields(der)[4].whole)
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Raises ValueError."""
+    """The fields of a certificate that is given in DER. Raises ValueError."""
     fields = _fields(der)
     return Certificate(
         name_of(fields[4].whole),
@@ -152,7 +151,8 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def _fields(der: bytes) -> list[DerValue]:
-    """Serial number, signature algorithm, issuer, validity, subject and what follows."""
+    """The serial number, signature algorithm, issuer, validity, subject and the fields behind
+    them."""
     (outer,) = values(der, 1)
     (signed, *_) = values(outer.content, 3)
     fields = list(values(signed.content))
@@ -200,7 +200,7 @@ _REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
 
 
 class _Rule(Struct, frozen=True):
-    """`pattern`: an expression of RE2; None: DEFAULT."""
+    """One rule. `pattern`: an expression of RE2; None: the rule DEFAULT."""
 
     pattern: Any
     replacement: str = ""
@@ -222,13 +222,14 @@ class _Rule(Struct, frozen=True):
 
 
 class PrincipalRules:
-    """Raises ConfigError for text that is no list of rules."""
+    """The rules of `ssl.principal.mapping.rules`. Raises ConfigError if the text is no list of
+    rules."""
 
     def __init__(self, text: str) -> None:
         self._rules: Sequence[_Rule] = _parsed(text)
 
     def name_of(self, subject: str) -> str | None:
-        """None: no rule matches."""
+        """The name for a subject; None if no rule matches."""
         for rule in self._rules:
             name = rule.name_of(subject)
             if name is not None:
@@ -254,7 +255,7 @@ def _rule(match: re.Match[str]) -> _Rule:
     if match[0] == "DEFAULT":
         return _Rule(None)
     try:
-        # RE2 takes no escaped slash.
+        # RE2 does not know the escaped slash.
         pattern = compile_pattern(match[1].replace(r"\/", "/"))
     except BadPattern as error:
         raise ConfigError(f"{KEY}: the pattern {match[1]} cannot be used: {error}") from None
@@ -262,7 +263,8 @@ def _rule(match: re.Match[str]) -> _Rule:
 
 
 def _referred(digits: str, groups: Sequence[str | None]) -> str:
-    """What `$digits` stands for: the longest number of a group, then text."""
+    """The text for `$digits`: the group with the longest number that exists, then the other
+    digits."""
     for end in range(len(digits), 0, -1):
         number = int(digits[:end])
         if number < len(groups):

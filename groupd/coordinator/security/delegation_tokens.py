@@ -1,8 +1,8 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40) and
 DescribeDelegationToken (41).
 
-There are no tokens here. Kafka without a key for its tokens answers as these handlers do, so an
-Admin client reports an error that it knows (`docs/spec/security.md#6`).
+There are no delegation tokens here. These handlers answer like a Kafka broker without a key for
+tokens, so an Admin client reports an error that it knows (`docs/spec/security.md#6`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _USER = "User"
 
 
 def delegation_token_handlers(turn: Turn) -> Mapping[type, DataHandler]:
-    """`turn`: waits for the next turn of long work."""
+    """The handlers by type of request. `turn()` waits for the next turn of long work."""
     return {
         CreateDelegationTokenRequest: partial(create_token, turn),
         RenewDelegationTokenRequest: _refuse,
@@ -43,7 +43,7 @@ def delegation_token_handlers(turn: Turn) -> Mapping[type, DataHandler]:
 async def create_token(
     turn: Turn, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenReply:
-    """The reply names who asked, and for whom."""
+    """The refusal. It names the client that asked and the owner of the wanted token."""
     requester = _principal(context.principal)
     owner = requester
     if request.owner_name:
@@ -61,7 +61,7 @@ async def create_token(
 
 
 async def _names_others(turn: Turn, renewers: Sequence[tuple[str, str]]) -> bool:
-    """Whether one of the principals is no user."""
+    """Whether one of the principals is not of the type User."""
     pace = Pace()
     for kind, _ in renewers:
         if pace.due():
@@ -72,7 +72,7 @@ async def _names_others(turn: Turn, renewers: Sequence[tuple[str, str]]) -> bool
 
 
 async def _refuse(context: RequestContext, request: object) -> None:
-    """Raises ApiError."""
+    """Raises ApiError: there are no tokens."""
     if context.principal == ANONYMOUS:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)

@@ -1,9 +1,9 @@
-"""How a node shows the other nodes of its cluster who it is, as Kafka's brokers do: by the settings
-of the listener that nodes use among each other.
+"""How a node authenticates to the other nodes of its cluster, as Kafka's brokers do: by the
+settings of the listener that nodes use among each other.
 
 With TLS it shows the listener's own certificate and trusts the CAs of `ssl.truststore...` (without
-one, those of the system). With SASL it logs in as the `username` and `password` of the login module
-of `sasl.mechanism.inter.broker.protocol`.
+one, those of the system). With SASL it logs in as the `username` with the `password` of the login
+module of `sasl.mechanism.inter.broker.protocol`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def inter_broker_listener(config: CoordinatorConfig, listeners: Sequence[Listene
 def peer_security(
     config: CoordinatorConfig, listener: Listener, tls: ListenerTls | None
 ) -> ClientSecurity:
-    """What the settings of the listener say. `tls`: its TLS, if it has any. Raises ConfigError."""
+    """The security of connections to other nodes, from the settings of the listener. `tls`: the
+    listener's TLS, if it has any. Raises ConfigError."""
     if tls is not None:
         tls.client_context()
     return ClientSecurity(

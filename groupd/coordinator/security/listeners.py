@@ -25,7 +25,7 @@ _PORT_MAX = 65535
 
 
 class SecurityProtocol(Enum):
-    """How a listener proves who is there."""
+    """How clients of a listener authenticate."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -42,9 +42,9 @@ class SecurityProtocol(Enum):
 
 
 class Listener(Struct, frozen=True):
-    """`name` in upper case. `host` is empty for all interfaces, `port` 0 for any free one.
-    `advertised`: what clients are told; None: `host` as it is written, and the port that is
-    bound."""
+    """One listener. `name` is in upper case. `host` is empty for all interfaces, `port` 0 for any
+    free one. `advertised`: the address that clients get; None: `host` as it is written, and the
+    port that is bound."""
 
     name: str
     protocol: SecurityProtocol
@@ -56,8 +56,8 @@ class Listener(Struct, frozen=True):
 def listeners_of(
     config: CoordinatorConfig, listen: ListenerAddress, advertised: ListenerAddress | None = None
 ) -> tuple[Listener, ...]:
-    """The listeners of a broker, at least one. `listen` and `advertised` (--listen, --advertised)
-    make one PLAINTEXT listener where the setting `listeners` is empty. Raises ConfigError."""
+    """The listeners of a broker, at least one. If the setting `listeners` is empty, `listen` and
+    `advertised` (--listen, --advertised) make one PLAINTEXT listener. Raises ConfigError."""
     protocols = _protocols(config.listener_security_protocol_map)
     told = _addresses(config.advertised_listeners, "advertised.listeners", several_per_port=True)
     if not config.listeners:
@@ -80,8 +80,8 @@ def listeners_of(
 def listener_config(
     config: CoordinatorConfig, listener: str, mechanism: str | None = None
 ) -> CoordinatorConfig:
-    """The settings as they hold for the listener of that name, and there for one SASL mechanism:
-    `listener.name.NAME.MECHANISM.KEY` wins over `listener.name.NAME.KEY`, that over `KEY`."""
+    """The settings as they hold for one listener, and for one SASL mechanism of it if one is given:
+    `listener.name.NAME.MECHANISM.KEY` wins over `listener.name.NAME.KEY`, which wins over `KEY`."""
     chosen: dict[str, str] = {}
     places = [None] if mechanism is None else [None, mechanism.lower()]
     for place in places:
@@ -119,7 +119,7 @@ def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityP
 def _addresses(
     entries: Sequence[str], key: str, several_per_port: bool = False
 ) -> Mapping[str, ListenerAddress]:
-    """The addresses by name in upper case, in the order given."""
+    """The addresses by name in upper case, in the given order. Raises ConfigError."""
     found: dict[str, ListenerAddress] = {}
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
@@ -137,7 +137,8 @@ def _addresses(
 
 
 def _check_port(key: str, address: ListenerAddress, others: Iterable[ListenerAddress]) -> None:
-    """A port may be there once, or once for an IPv4 and once for an IPv6 address."""
+    """Raises ConfigError if a port is there twice, except once for an IPv4 and once for an IPv6
+    address."""
     host, port = address
     same = [other for other, used in others if used == port and port]
     if same and (len(same) > 1 or {_version(host), _version(same[0])} != {4, 6}):
@@ -145,7 +146,7 @@ def _check_port(key: str, address: ListenerAddress, others: Iterable[ListenerAdd
 
 
 def _version(host: str) -> int:
-    """The IP version of an address: 4 or 6; 0 for what is no IP address."""
+    """The IP version of an address: 4 or 6; 0 for a text that is no IP address."""
     try:
         return ip_address(host).version
     except ValueError:
@@ -171,8 +172,8 @@ def _check_advertised(
 
 
 def _check_overrides(config: CoordinatorConfig, listeners: Iterable[Listener]) -> None:
-    """Settings of a listener that does not exist are a mistake, and so are values that do not fit
-    together."""
+    """Raises ConfigError for settings of a listener that does not exist, and for values that do not
+    fit together."""
     names = {listener.name.lower() for listener in listeners}
     for text, _ in config.listener_overrides:
         key = listener_key(text)

@@ -1,7 +1,9 @@
-"""Whom a quota is for, and what it may say (docs/spec/security.md#5.1). Pure.
+"""The entities that quotas are for, and the values that quotas may have
+(docs/spec/security.md#5.1). Pure.
 
-A quota belongs to an entity: a user, a client id, both together, or an address. The name None is
-the default of its type. What a client may do is found in eight places, the closest first.
+A quota belongs to an entity: a user, a client id, both together, or an address. The name None
+stands for the default of its type. The quota of a client is searched for in eight entities, the
+closest first.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 _LONG_MAX, _INT_MAX = 2.0**63, 2.0**31 - 1
 OPERATIONS_MAX = 100
-"""Most operations that one entry of a request may have. There are five quotas to set."""
+"""The most operations that one entry of a request may have. There are only five quotas to set."""
 
 _SHOWN_MAX = 100
 _FRACTION = 1e-6
-"""A whole number may be off by this much, as in Kafka."""
+"""A value that must be whole may be off by this much, as in Kafka."""
 
 _OF_CLIENTS: Mapping[str, float | None] = {
     PRODUCER_BYTE_RATE: _LONG_MAX,
@@ -38,7 +40,8 @@ _OF_CLIENTS: Mapping[str, float | None] = {
     CONTROLLER_MUTATION_RATE: None,
 }
 _OF_ADDRESSES: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: _INT_MAX}
-"""Keys, and the largest value of those that take whole numbers only."""
+"""The keys of quotas, with the largest value of those that must be whole numbers; None for the
+others."""
 
 KEYS = (*_OF_CLIENTS, *_OF_ADDRESSES)
 """The keys of all quotas."""
@@ -53,7 +56,7 @@ def entity_of(parts: Iterable[EntityPart]) -> QuotaEntity:
 
 
 def levels(user: str, client_id: str) -> Iterator[QuotaEntity]:
-    """The entities whose quota may be that of a client, in the order in which they count."""
+    """The entities whose quota may hold for a client, in the order in which they are searched."""
     for user_part in ((USER, user), (USER, None)):
         for client_part in ((CLIENT_ID, client_id), (CLIENT_ID, None)):
             yield (user_part, client_part)
@@ -63,17 +66,17 @@ def levels(user: str, client_id: str) -> Iterator[QuotaEntity]:
 
 
 def text_of(entity: QuotaEntity) -> str:
-    """The key under which the store has the entity."""
+    """The key of the entity in the store."""
     return msgspec.json.encode(entity).decode()
 
 
 def entity_from(text: str) -> QuotaEntity:
-    """Raises ValueError."""
+    """The entity of a key in the store. Raises ValueError."""
     return msgspec.json.decode(text, type=QuotaEntity)
 
 
 def checked_entity(parts: tuple[EntityPart, ...]) -> QuotaEntity:
-    """The entity that a client names. Raises ApiError INVALID_REQUEST."""
+    """The entity with the parts that a client names. Raises ApiError INVALID_REQUEST."""
     if not parts:
         raise _invalid("An entity must have a user, a client id or an ip.")
     types: set[str] = set()
@@ -103,7 +106,8 @@ def _checked_address(name: str | None) -> str | None:
 
 
 def address_of(text: str) -> str:
-    """An address in its shortest form, an IPv4 address inside IPv6 as IPv4. Raises ValueError."""
+    """The address in its shortest form; an IPv4 address inside IPv6 becomes IPv4. Raises
+    ValueError."""
     address = ip_address(text)
     return str(getattr(address, "ipv4_mapped", None) or address)
 

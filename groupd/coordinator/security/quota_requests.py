@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48) and AlterClientQuotas (49): docs/spec/security.md#5.1.
 
 A change is durable before the reply and holds from then on, on open connections too. The entries of
-a request are looked at one by one: those that are right are carried out although others are not.
+a request are checked one by one. Those that are right are carried out even if others are not.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ from groupd.storage.log import Catalogue, LogCorrupt, LogError, SecurityEntry
 
 KIND = "quota"
 SLICE = 50
-"""Entries that are worked on before others have their turn."""
+"""How many entries are worked on before other work may run."""
 
 T = TypeVar("T")
 QuotaValues = Mapping[str, float]
 OnChange = Callable[[RequestContext, str, str, "float | None"], None]
-"""Is told of every change: who made it, the entity in words, the key, the value; None: removed."""
+"""Called with every change: the context of the request, the entity in words, the key, and the
+value; None: removed."""
 
 _MATCHES: Mapping[int, Callable[[str | None, str | None], bool]] = {
     MATCH_EXACT: lambda name, match: name == match,
@@ -86,11 +87,11 @@ class QuotaRequests:
         changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
-        """Read what the store knows. Raises LogError."""
+        """Reads all quotas from the store. Raises LogError."""
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`; so is `read`."""
+        """See `catalogue_changes.Keeper`, also for `read`."""
         found = await self._quotas_of(await self._store.security_entries(KIND))
         gone = self._quotas.entries.keys() - found.keys()
         self._quotas.change([*found.items(), *((entity, {}) for entity in gone)])
@@ -103,7 +104,7 @@ class QuotaRequests:
     async def _quotas_of(
         self, entries: Iterable[tuple[str, str]]
     ) -> dict[QuotaEntity, QuotaValues]:
-        """Raises LogCorrupt."""
+        """The quotas by entity from entries of the store. Raises LogCorrupt."""
         found: dict[QuotaEntity, QuotaValues] = {}
         async for key, value in self._in_turns(entries):
             try:
@@ -121,7 +122,7 @@ class QuotaRequests:
     async def describe(
         self, context: RequestContext, request: DescribeClientQuotasRequest
     ) -> DescribeClientQuotasReply:
-        """Raises ApiError for a filter that makes no sense."""
+        """The quotas that the filters match. Raises ApiError for filters that make no sense."""
         _check(context, Operation.DESCRIBE_CONFIGS)
         _check_filters(request.components)
         if request.strict and not request.components:
@@ -137,7 +138,7 @@ class QuotaRequests:
     async def alter(
         self, context: RequestContext, request: AlterClientQuotasRequest
     ) -> AlterClientQuotasReply:
-        """Raises ApiError, also when the store fails: then nothing has changed."""
+        """Changes quotas. Raises ApiError, also when the store fails: then nothing has changed."""
         _check(context, Operation.ALTER_CONFIGS)
         changed: list[tuple[QuotaEntity, QuotaValues, QuotaValues]] = []
 
@@ -161,7 +162,7 @@ class QuotaRequests:
     async def _plan(
         self, entries: Iterable[QuotaAlteration]
     ) -> tuple[dict[QuotaEntity, QuotaValues], list[AlteredQuota]]:
-        """The quotas that the entities have afterwards, and the answers."""
+        """The quotas that the entities are to have, and the results by entry."""
         planned: dict[QuotaEntity, QuotaValues] = {}
         results = []
         room = self._most - len(self._quotas.entries)
@@ -187,7 +188,8 @@ class QuotaRequests:
     async def _carry_out(
         self, planned: Mapping[QuotaEntity, QuotaValues]
     ) -> list[tuple[QuotaEntity, QuotaValues, QuotaValues]]:
-        """Change what is different: entity, quotas before and after. Raises LogError."""
+        """Changes the quotas that are different. Returns for each its entity and the quotas before
+        and after. Raises LogError."""
         known = self._quotas.entries
         different = [
             (entity, before, after)
@@ -204,7 +206,7 @@ class QuotaRequests:
         return different
 
     async def _in_turns(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """The items, with turns for others in between."""
+        """The items, with stops in between where other work may run."""
         for number, item in enumerate(items, 1):
             if number % SLICE == 0:
                 await self._turn()
@@ -253,7 +255,7 @@ def _matches(entity: QuotaEntity, request: DescribeClientQuotasRequest) -> bool:
 
 
 def _shown(entity: QuotaEntity) -> QuotaEntity:
-    """The parts of an entity as replies list them: in Kafka the client id stands before the
+    """The parts of an entity in the order of replies: in Kafka the client id stands before the
     user."""
     return tuple(sorted(entity, key=itemgetter(0)))
 
@@ -263,5 +265,5 @@ def _text(values: QuotaValues) -> str:
 
 
 def _in_words(entity: QuotaEntity) -> str:
-    """`user alice, client-id (default)`."""
+    """The entity in words, such as `user alice, client-id (default)`."""
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)

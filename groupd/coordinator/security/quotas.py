@@ -24,24 +24,28 @@ from groupd.coordinator.security.quota_entities import (
 from groupd.coordinator.security.recent import Recent, short
 from groupd.protocol.errors import ApiError, ErrorCode
 
-# Both are Kafka's, so that the same traffic is slowed down as much as there. Times are
+# Rates and buckets --------------------------------------------------------------------------
+
+# Rates and buckets are Kafka's, so the same traffic is slowed down as much as there. Times are
 # milliseconds, and the caller says what time it is.
 
 
 class Windows(Struct, frozen=True):
-    """`count` samples of `size_ms` make up a rate. The defaults are Kafka's, for all quotas."""
+    """The windows of a rate: `count` samples of `size_ms` each. The defaults are Kafka's, for all
+    quotas."""
 
     count: int = 11
     size_ms: int = 1000
 
     @property
     def burst_ms(self) -> int:
-        """What arrives at once counts as if it had come in this time."""
+        """The time over which a burst counts: everything that arrives at once counts as if it had
+        come in this time."""
         return (self.count - 1) * self.size_ms
 
 
 class _Sample(Struct):
-    """The sum of what was counted in one window, from `start_ms` to `last_ms`."""
+    """The sum of everything that was counted in one window, from `start_ms` to `last_ms`."""
 
     start_ms: int
     last_ms: int
@@ -49,7 +53,7 @@ class _Sample(Struct):
 
 
 class Rate:
-    """An amount per second."""
+    """An amount per second, over windows of time."""
 
     __slots__ = ("_samples", "_windows")
 
@@ -58,7 +62,7 @@ class Rate:
         self._samples: deque[_Sample] = deque()
 
     def add(self, amount: float, now_ms: int) -> None:
-        """A negative amount takes back what was added before."""
+        """Counts an amount. A negative one takes back what was added before."""
         samples = self._samples
         if not samples or now_ms - samples[-1].start_ms >= self._windows.size_ms:
             samples.append(_Sample(now_ms, now_ms))
@@ -76,23 +80,23 @@ class Rate:
         return sum(sample.total for sample in samples)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long the client has to be quiet, so that the rate falls to `bound`; 0 if it is not
-        above it."""
+        """How long the client has to wait until the rate falls to `bound`; 0 if it is not above
+        it."""
         total, span_ms = self.total(now_ms), self._span_ms(now_ms)
         rate = total * 1000 / span_ms
         return round((rate - bound) / bound * span_ms) if rate > bound else 0
 
     def _span_ms(self, now_ms: int) -> int:
-        """The time that the samples stand for: all windows but the last in full, and the part of
-        the last that is over."""
+        """The time that the samples stand for: all windows except the last in full, and the part of
+        the last one that is over."""
         span_ms = now_ms - self._samples[0].start_ms if self._samples else 0
         missing = self._windows.count - 1 - span_ms // self._windows.size_ms
         return max(1, span_ms + max(0, missing) * self._windows.size_ms)
 
 
 class TokenBucket:
-    """Tokens come back at the rate of the quota, as many as fit in. More may be taken than there
-    are; then the next one has to wait until none is owed."""
+    """A bucket of tokens. They come back at the rate of the quota, up to the size of the bucket. A
+    caller may take more than there are; then the next one has to wait until no token is owed."""
 
     __slots__ = ("_at_ms", "_tokens", "_windows")
 
@@ -116,36 +120,38 @@ class TokenBucket:
         return min(most, self._tokens + bound * (now_ms - self._at_ms) / 1000)
 
 
-# `Quotas.of` finds what bounds a client. Whoever works on a request says what it used and is told
-# how long the client has to be quiet; `coordinator.server.metering` makes that wait happen. A quota
-# counts in this process only, as in Kafka it counts on each broker.
+# Quotas -------------------------------------------------------------------------------------
+
+# `Quotas.of` finds the limits of a client. The code that works on a request reports what it used,
+# and gets the time that the client has to wait; `coordinator.server.metering` makes the client
+# wait. A quota counts in this process only, as in Kafka it counts on each broker.
 #
-# How much was used is kept for each user and client that a quota counts for itself. What was not
-# used for an hour is forgotten, and so is what was used the longest ago when there is too much of
-# it.
+# How much was used is kept for each user and client that a quota counts separately. What has not
+# been used for an hour is forgotten; when there is too much to keep, so is what was used the
+# longest ago.
 
 IDLE_MS = 3_600_000
-"""What a client has used is forgotten after so long."""
+"""After this time without use, the use of a client is forgotten."""
 
 CLIENTS_MAX = 10_000
-"""What so many clients have used is remembered."""
+"""The use of so many clients is remembered at most."""
 
 _PERCENT_PER_NS = 100 / 1e9
 
 SensorKey = tuple[str, str | None, str | None]
-"""The quota, and the user and the client id that it counts for (see `short`); None where one of
-them does not matter."""
+"""The quota, and the user and the client id whose use it counts together (see `short`); None where
+one of them does not matter."""
 
 
 class Limit(Struct, frozen=True):
-    """A quota as it holds for a client. All clients with the same `sensor` use it together."""
+    """A quota as it holds for a client. All clients with the same `sensor` share it."""
 
     sensor: SensorKey
     bound: float
 
 
 class ClientQuotas(Struct, frozen=True):
-    """What bounds a client; None: nothing does."""
+    """The limits of a client; None: it has no such limit."""
 
     produce: Limit | None = None
     fetch: Limit | None = None
@@ -154,26 +160,26 @@ class ClientQuotas(Struct, frozen=True):
 
 
 class Quotas:
-    """The quotas of one broker. `now_ms`: the broker's clock, never going back.
+    """The quotas of one broker. `now_ms()`: the broker's clock, which never goes back.
 
-    `active`: whether there is any quota for users or client ids. It is the only thing that a
-    request without quotas looks at."""
+    `active`: whether there is any quota for users or client ids. A request looks at nothing else
+    while there is none."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.active = False
         self.throttled: Counter[str] = Counter()
-        """How often clients were slowed down, by quota."""
+        """How often clients had to wait, by quota."""
         self.throttled_ms: Counter[str] = Counter()
-        """How long clients were slowed down in all, in ms, by quota."""
+        """How long clients had to wait in all, in ms, by quota."""
         self._entries: dict[QuotaEntity, Mapping[str, float]] = {}
         self._of_clients = 0
-        """The number of entities that are no addresses."""
+        """The number of entities that are not addresses."""
         self._found: dict[tuple[str, str], ClientQuotas | None] = {}
         self._listeners: list[Callable[[], None]] = []
         self._now_ms = now_ms
         self._windows = Windows()
         self._owed_until_ms: Recent[list[int]] = Recent(lambda: [0], IDLE_MS, CLIENTS_MAX)
-        """The time until which clients of a sensor have been told to be quiet."""
+        """The time until which the clients of a sensor have been told to wait."""
         self._rates = Recent(lambda: Rate(self._windows), IDLE_MS, CLIENTS_MAX)
         self._buckets = Recent(lambda: TokenBucket(self._windows), IDLE_MS, CLIENTS_MAX)
 
@@ -186,7 +192,7 @@ class Quotas:
 
     @property
     def sensors(self) -> int:
-        """How many sensors remember what was used."""
+        """How many sensors remember what clients used."""
         return len(self._rates) + len(self._buckets)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
@@ -198,7 +204,7 @@ class Quotas:
             self._listeners.remove(listener)
 
     def change(self, entries: Iterable[tuple[QuotaEntity, Mapping[str, float]]]) -> None:
-        """The quotas of some entities as they are from now on; empty: there are none."""
+        """Sets the quotas of some entities; empty: they have none from now on."""
         for entity, values in entries:
             known = self._entries.pop(entity, None) is not None
             if values:
@@ -211,7 +217,7 @@ class Quotas:
             listener()
 
     def of(self, principal: str, client_id: str) -> ClientQuotas | None:
-        """What bounds a client; None if no quota does. `principal`: "User:alice"."""
+        """The limits of a client; None if it has none. `principal`: such as "User:alice"."""
         if not self.active:
             return None
         key = (short(principal), short(client_id))
@@ -263,21 +269,22 @@ class Quotas:
     # What is used -------------------------------------------------------------------------
 
     def produced(self, limit: Limit, size: int) -> int:
-        """Counts a Produce request of so many bytes. Returns how long its client has to be quiet,
-        in ms."""
+        """Counts a Produce request of `size` bytes. Returns how long its client has to wait, in
+        ms."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         rate.add(size, now_ms)
         return rate.throttle_ms(limit.bound, now_ms)
 
     def fetch_max(self, limit: Limit) -> int:
-        """The most bytes that a reply should have: a larger one would never be sent."""
+        """The most bytes that a reply should have: a larger one would always be too much."""
         return max(1, int(min(limit.bound * self._windows.burst_ms / 1000, 2**31 - 1)))
 
     def fetched(self, limit: Limit, size: int) -> int:
-        """Counts a reply to Fetch that is about to be sent. Returns how long the client has to be
-        quiet, in ms. If it has to, the reply must be empty: it does not count then. A reply after a
-        time without any is always sent, so that a batch above `fetch_max` can be read, too."""
+        """Counts a reply to Fetch that is about to be sent. Returns how long the client has to
+        wait, in ms. If it has to wait, the reply must be empty, and its bytes do not count. The
+        first reply after a time without any is always sent, so that a batch above `fetch_max` can
+        be read, too."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         was_quiet = rate.total(now_ms) <= 0
@@ -288,50 +295,52 @@ class Quotas:
         return throttle_ms
 
     def sent(self, limit: Limit, size: int) -> None:
-        """Counts more bytes of a reply to Fetch."""
+        """Counts `size` more bytes of a reply to Fetch."""
         now_ms = self._now_ms()
         self._rates.of(limit.sensor, now_ms).add(size, now_ms)
 
     def worked(self, limit: Limit, used_ns: int) -> int:
-        """Counts a request that has taken so much time. Returns how long its client has to be
-        quiet, in ms: one window at most."""
+        """Counts a request whose work took `used_ns`. Returns how long its client has to wait, in
+        ms: one window at most."""
         now_ms = self._now_ms()
         rate = self._rates.of(limit.sensor, now_ms)
         rate.add(used_ns * _PERCENT_PER_NS, now_ms)
         return min(self._windows.size_ms, rate.throttle_ms(limit.bound, now_ms))
 
     def mutations(self, limit: Limit | None, *, strict: bool) -> Mutations:
-        """Counts the partitions of one request that creates or deletes some; see `Mutations`."""
+        """Counts the partitions of one request that creates or deletes partitions; see
+        `Mutations`."""
         return Mutations(self, limit, strict)
 
     def bucket(self, limit: Limit) -> tuple[TokenBucket, int]:
-        """The bucket with what is left to create and delete, and the time."""
+        """The bucket of partitions that may still be created and deleted, and the time."""
         now_ms = self._now_ms()
         return self._buckets.of(limit.sensor, now_ms), now_ms
 
     def owes(self, limit: Limit, throttle_ms: int) -> None:
-        """A client is told to be quiet for so long."""
+        """Notes that a client has been told to wait for `throttle_ms`."""
         now_ms = self._now_ms()
         until = self._owed_until_ms.of(limit.sensor, now_ms)
         until[0] = max(until[0], now_ms + throttle_ms)
 
     def owed_ms(self, limit: Limit) -> int:
-        """How long clients of this sensor still have to be quiet. It is the same for a client that
-        has connected again."""
+        """How long clients of this sensor still have to wait. A client that has connected again has
+        to wait as long."""
         if limit.sensor not in self._owed_until_ms:
             return 0
         now_ms = self._now_ms()
         return max(0, self._owed_until_ms.of(limit.sensor, now_ms)[0] - now_ms)
 
     def count(self, quota: str, throttle_ms: int) -> None:
-        """A client is slowed down."""
+        """Counts for the metrics that a client has to wait."""
         self.throttled[quota] += 1
         self.throttled_ms[quota] += throttle_ms
 
 
 class Mutations:
-    """Partitions that one request creates and deletes. `strict`: what is too much is refused;
-    otherwise it is done, and the client has to be quiet afterwards. `throttle_ms`: for how long."""
+    """The partitions that one request creates and deletes. `strict`: what is above the quota is
+    refused; otherwise it is done, and the client has to wait afterwards. `throttle_ms`: how long it
+    has to wait."""
 
     __slots__ = ("_limit", "_quotas", "_strict", "throttle_ms")
 
@@ -342,7 +351,8 @@ class Mutations:
         self.throttle_ms = 0
 
     def take(self, partitions: int) -> None:
-        """Raises ApiError THROTTLING_QUOTA_EXCEEDED."""
+        """Counts some partitions. Raises ApiError THROTTLING_QUOTA_EXCEEDED if `strict` and above
+        the quota."""
         limit = self._limit
         if limit is None:
             return

@@ -1,4 +1,4 @@
-"""A table of what was asked for lately. Clients choose the keys, so it has limits."""
+"""A table of keys that were used lately. Clients choose the keys, so the table has limits."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from hashlib import sha256
 from typing import Generic, TypeVar
 
 NAME_MAX = 256
-"""Characters of a name that is kept as it is; of a longer one its hash is kept."""
+"""A name with at most this many characters is kept as it is; of a longer one its hash is kept."""
 
 T = TypeVar("T")
 
 
 def short(name: str) -> str:
-    """Clients choose their names, which may be 32 KB long, and thousands of them are kept."""
+    """The name, or its hash if it is long. Clients choose their names, which may be 32 KB long, and
+    thousands of names are kept."""
     return name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()
 
 
 class Recent(Generic[T]):
-    """`make()` gives the value of a new key. A key that is not asked for in `idle_ms` is dropped;
-    with more than `most` keys, the one that was asked for the longest ago."""
+    """Values by key. `make()` makes the value of a new key. A key that is not used for `idle_ms` is
+    dropped; with more than `most` keys, the least recently used one is."""
 
     def __init__(self, make: Callable[[], T], idle_ms: int, most: int) -> None:
         self._make = make
         self._idle_ms = idle_ms
         self._most = most
         self._values: dict[Hashable, tuple[int, T]] = {}
-        """The values by key, in the order in which they were asked for, with the time."""
+        """The time of the last use and the value, by key, in the order of use."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -42,7 +43,8 @@ class Recent(Generic[T]):
         return value
 
     def _drop(self, now_ms: int) -> None:
-        """Drops one or two old keys at a time: each key is dropped sooner than others can come."""
+        """Drops up to two old keys. A call adds at most one key, so old keys go faster than new
+        ones come."""
         for _ in range(2):
             oldest = next(iter(self._values))
             at_ms, _value = self._values[oldest]

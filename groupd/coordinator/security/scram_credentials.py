@@ -1,7 +1,9 @@
-"""What is kept of a SCRAM user's password (RFC 5802, RFC 7677; `docs/spec/security.md#2.3`).
+"""What is stored instead of a SCRAM user's password (RFC 5802, RFC 7677;
+`docs/spec/security.md#2.3`).
 
-The client, or the tool that makes a user, hashes the password many times with a salt: the salted
-password. Whoever knows that can log in as the user, so a broker keeps only two keys made from it.
+The client, or the tool that makes a user, hashes the password many times with a salt. The result is
+the salted password. It is enough to log in as the user, so a broker keeps only two keys made from
+it.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from groupd.protocol.messages.secret import Secret
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 ITERATIONS_DEFAULT = 4096
-"""Iterations of hashing: Kafka's limits, and what its tools take."""
+"""The default and the limits of the iterations of hashing: the limits are Kafka's, the default is
+that of its tools."""
 
 NAME_BYTES_MAX = 1000
-"""Bytes of a user's name in UTF-8."""
+"""The most bytes of a user's name in UTF-8."""
 
 SALT_BYTES_MAX = 1000
 
@@ -29,8 +32,8 @@ NO_NAME = "Username must not be empty"
 """Why there is no user without a name, in Kafka's words."""
 
 SALT_BITS = 130
-"""Bits of the salts that Kafka's tools make, and of ours. The salts of unknown users have as many,
-or they could be told from the others."""
+"""The bits of the salts that Kafka's tools make, and of ours. The salts of unknown users have as
+many, or they could be told from the others."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -39,7 +42,8 @@ _Stored = tuple[bytes, bytes, bytes, int]
 
 
 class ScramMechanism(Struct, frozen=True):
-    """`code`: its number on the wire. `size`: bytes of a hash and of a salted password."""
+    """`code`: the mechanism's number on the wire. `size`: the bytes of a hash and of a salted
+    password."""
 
     name: str
     code: int
@@ -54,7 +58,6 @@ MECHANISMS: Mapping[str, ScramMechanism] = {
         ScramMechanism("SCRAM-SHA-512", 2, "sha512", 64),
     )
 }
-"""The mechanisms by name."""
 
 MECHANISM_BY_CODE: Mapping[int, ScramMechanism] = {one.code: one for one in MECHANISMS.values()}
 
@@ -74,7 +77,7 @@ class ScramCredential(Struct, frozen=True):
 
 
 def from_text(text: str) -> ScramCredential:
-    """The credential from what `to_text` made. Raises ValueError."""
+    """The credential from the text that `to_text` made. Raises ValueError."""
     try:
         salt, stored_key, server_key, iterations = msgspec.json.decode(text, type=_Stored)
     except msgspec.MsgspecError as error:
@@ -85,9 +88,9 @@ def from_text(text: str) -> ScramCredential:
 def why_not(
     user: str, mechanism: ScramMechanism, iterations: int, salt: bytes, salted_password: bytes
 ) -> str | None:
-    """Why there cannot be such a credential, as one sentence. The numbers of iterations are Kafka's
-    rule, in the words that its tools look for; the lengths are ours, because nobody could log in
-    with others."""
+    """Why there cannot be such a credential, as one sentence; None if there can. The limits of
+    iterations are Kafka's, in the words that its tools look for. The limits of lengths are ours,
+    because no client could log in with others."""
     if not user:
         return NO_NAME
     if len(user.encode()) > NAME_BYTES_MAX:
@@ -116,12 +119,12 @@ def credential(
 
 
 def keyless(iterations: int) -> ScramCredential:
-    """A credential without keys, for a recording, to which nobody logs in."""
+    """A credential without keys. A recording has it, because no client logs in to it."""
     return ScramCredential(Secret(), Secret(), Secret(), iterations)
 
 
 def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Secret:
-    """The salted password: milliseconds of work, so never on the event loop of a broker."""
+    """The salted password. That takes milliseconds, so never on the event loop of a broker."""
     hashed = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
     return Secret(hashed)
 

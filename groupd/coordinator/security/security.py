@@ -1,7 +1,5 @@
-"""What a broker knows about its clients and their rights, as one object.
-
-`access` answers who may do what. `handlers` answer the requests that change it.
-"""
+"""All that a broker knows about its clients and their rights, as one object. `access` answers who
+may do what. `handlers` answer the requests that change it."""
 
 from __future__ import annotations
 
@@ -23,14 +21,15 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from groupd.storage.log import Catalogue
 
-# SaslHandshake (17) and SaslAuthenticate (36) on a connection that knows who its client is.
+# SaslHandshake (17) and SaslAuthenticate (36) on a connection whose client is known.
 #
-# While a client still has to say who it is, they go to the authenticator of its connection instead.
+# While a client still has to log in, these requests go to the authenticator of its connection
+# instead.
 
 
 async def no_login_here(context: RequestContext, request: object) -> None:
-    """Refuses a login: the client is known already, or the listener has no SASL, so that nobody
-    logs in there (`docs/spec/security.md#2.2`). Raises ApiError."""
+    """Refuses a login, because the client is known already, or because the listener has no SASL
+    (`docs/spec/security.md#2.2`). Raises ApiError."""
     raise ApiError(
         ErrorCode.ILLEGAL_SASL_STATE,
         "No authentication is under way here: the client is known, or the listener has no SASL.",
@@ -44,9 +43,9 @@ SASL_HANDLERS: Mapping[type, DataHandler] = {
 
 
 class Security:
-    """The clients of one broker and their rights. Call `load` before the first question. `turn`:
-    waits for the next turn of long work. `now_ms`: the broker's clock. `changes`: all changes of
-    the catalogue go through it, by default those of a node without a cluster."""
+    """The clients of one broker and their rights. Call `load` before the first check. `turn()`
+    waits for the next turn of long work. `now_ms()`: the broker's clock. `changes`: all changes of
+    the catalogue go through it; by default those of a node without a cluster."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Security:
         )
 
     async def load(self) -> None:
-        """Read ACLs, users and quotas. Raises LogError."""
+        """Reads ACLs, users and quotas. Raises LogError."""
         self.audit.look_at_level()
         await self._acls.load()
         await self.users.load()

@@ -1,6 +1,5 @@
-"""TLS of one listener: its certificate, its rules, and reading them again
-(`docs/spec/security.md#1.1`).
-"""
+"""TLS of one listener: its certificate and its rules, which are read again when files change
+(`docs/spec/security.md#1.1`)."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ _TLS_1_3 = re.compile(r"TLS_(AES|CHACHA20)_[A-Z0-9_]+")
 
 
 def choose_suites(context: ssl.SSLContext, suites: Sequence[str]) -> None:
-    """Allow only these suites; none: leave the choice to OpenSSL. Those of TLS 1.3 cannot be chosen
-    one by one. Raises ConfigError."""
+    """Allows only these suites; none: leaves the choice to OpenSSL. The suites of TLS 1.3 cannot be
+    chosen one by one. Raises ConfigError."""
     if not suites:
         return
     newest = [name for name in suites if _TLS_1_3.fullmatch(name)]
@@ -52,8 +51,8 @@ def choose_suites(context: ssl.SSLContext, suites: Sequence[str]) -> None:
 
 
 def openssl_name(name: str) -> str:
-    """ECDHE-RSA-AES128-GCM-SHA256 from TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Names of OpenSSL stay
-    as they are."""
+    """OpenSSL's name of a suite: ECDHE-RSA-AES128-GCM-SHA256 for
+    TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Names of OpenSSL stay as they are."""
     if not name.startswith("TLS_"):
         return name
     exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")
@@ -63,7 +62,7 @@ def openssl_name(name: str) -> str:
     return "-".join(parts).replace("_", "-")
 
 
-# `ssl` takes certificates from files only, so what is given inline goes through a file in memory.
+# `ssl` takes certificates only from files, so inline certificates go through a file in memory.
 
 log = structlog.get_logger("groupd.tls")
 
@@ -77,12 +76,12 @@ _CLIENT_AUTH = {
 
 
 class NoPrincipal(Exception):
-    """A client has a certificate from which no rule makes a principal."""
+    """No principal can be made from a client's certificate; `str()` says why."""
 
 
 class _Material(Struct, frozen=True):
-    """What the settings and files say, as PEM. `stamps`: the state of the files when they were
-    read."""
+    """The contents of the settings and files, as PEM. `stamps`: the state of the files when they
+    were read."""
 
     chain: str
     key: str
@@ -91,7 +90,7 @@ class _Material(Struct, frozen=True):
 
 
 class ListenerTls:
-    """TLS of one listener. `context` is the one for new connections. Raises ConfigError."""
+    """TLS of one listener. `context`: the context for new connections. Raises ConfigError."""
 
     context: ssl.SSLContext
 
@@ -112,8 +111,8 @@ class ListenerTls:
         return self._identity.expires
 
     def principal_of(self, connection: ssl.SSLObject) -> str | None:
-        """Who the client of a finished handshake is: "User:CN=alice". None: it has shown no
-        certificate. Raises NoPrincipal."""
+        """The principal of the client after its handshake, such as "User:CN=alice"; None if it has
+        shown no certificate. Raises NoPrincipal."""
         certificate = connection.getpeercert(True)
         if not certificate:
             return None
@@ -127,28 +126,28 @@ class ListenerTls:
         return f"User:{name}"
 
     def client_context(self) -> ssl.SSLContext:
-        """The context with which this node connects to the same listener of another one: it shows
-        its certificate, and checks that of the other. Raises ConfigError."""
+        """The context with which this node connects to the same listener of another node: it shows
+        its own certificate, and checks the other node's. Raises ConfigError."""
         made, material = self._as_client, self._material
         if made is None or made[0] is not material:
             made = self._as_client = (material, self._made_for_client(material))
         return made[1]
 
     def look(self) -> None:
-        """Reload if a file has changed."""
+        """Reloads the certificate if a file has changed."""
         if self._stamps() != self._material.stamps:
             self.reload()
 
     def reload(self) -> None:
-        """New connections get the certificate that the files have now. If it may not take the
-        place of the old one, that one stays and an error is logged."""
+        """Reads the files again, for new connections. If the new certificate may not replace the
+        old one, the old one stays and an error is logged."""
         try:
             material = self._read()
             context, identity = self._made(material)
             self._check_change(identity)
         except ConfigError as error:
             self.failed_reloads += 1
-            # The same files are not tried again at every look.
+            # The next look must not try the same files again.
             kept = self._material
             self._material = _Material(kept.chain, kept.key, kept.trusted, self._stamps())
             log.error("certificate not reloaded", listener=self.listener.name, reason=str(error))
@@ -182,7 +181,7 @@ class ListenerTls:
         return tuple(map(_stamp, self._files()))
 
     def _read(self) -> _Material:
-        """Raises ConfigError."""
+        """What the settings and files say now. Raises ConfigError."""
         config, stamps = self._config, self._stamps()
         if config.ssl_keystore_location:
             if config.ssl_keystore_certificate_chain or config.ssl_keystore_key:
@@ -210,7 +209,7 @@ class ListenerTls:
         )
 
     def _made(self, material: _Material) -> tuple[ssl.SSLContext, Certificate]:
-        """Raises ConfigError."""
+        """A context for the server's side, and the broker's certificate. Raises ConfigError."""
         config, place = self._config, self._config.ssl_keystore_location or "ssl.keystore"
         if not material.chain:
             raise ConfigError(f"{place}: has no certificate in PEM")
@@ -221,8 +220,9 @@ class ListenerTls:
         choose_suites(context, config.ssl_cipher_suites)
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
-        # No session of TLS 1.3 is resumed, so every client shows its certificate again. One of TLS
-        # 1.2 lasts five minutes: without tickets OpenSSL would keep 20,000 of them in memory.
+        # No session of TLS 1.3 is resumed, so every client shows its certificate again. A session
+        # of TLS 1.2 lasts five minutes; without tickets OpenSSL would keep 20,000 of them in
+        # memory.
         context.num_tickets = 0
         _load_chain(context, material, config.ssl_key_password, place)
         context.verify_mode = _CLIENT_AUTH[self._client_auth]
@@ -234,7 +234,7 @@ class ListenerTls:
         return context, identity
 
     def _made_for_client(self, material: _Material) -> ssl.SSLContext:
-        """Raises ConfigError."""
+        """A context for the client's side. Raises ConfigError."""
         config = self._config
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _set_versions(context, config)
@@ -249,7 +249,7 @@ class ListenerTls:
 
 
 def _client_auth(config: CoordinatorConfig, whole: CoordinatorConfig, listener: Listener) -> str:
-    """`ssl.client.auth`. On SASL_SSL only the value for that listener counts."""
+    """The value of `ssl.client.auth`. On SASL_SSL only the value for that listener counts."""
     if listener.protocol is not SecurityProtocol.SASL_SSL:
         return config.ssl_client_auth
     own = f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth"
@@ -307,11 +307,11 @@ def _load_trusted(context: ssl.SSLContext, trusted: str, config: CoordinatorConf
     place = config.ssl_truststore_location or "ssl.truststore.certificates"
     try:
         context.load_verify_locations(cadata=trusted)
-    except (ssl.SSLError, TypeError) as error:  # a TypeError: not ASCII
+    except (ssl.SSLError, TypeError) as error:  # TypeError: the text is not ASCII
         reason = getattr(error, "reason", "not ASCII")
         raise ConfigError(f"{place}: cannot be read ({reason})") from None
-    # As in Java a certificate of the store is trusted as it stands. Otherwise OpenSSL looks for the
-    # issuer of each, by its subject, and takes the first one of that name.
+    # As in Java, a certificate of the store is trusted as it stands. Otherwise OpenSSL looks for
+    # the issuer of each, by its subject, and takes the first one of that name.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
@@ -332,7 +332,7 @@ def _read_file(path: str, key: str) -> str:
 
 
 def _stamp(path: str) -> object:
-    """A value that changes with the file; also when a link leads to another one."""
+    """A value that changes when the file changes, or when a link leads to another file."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -346,7 +346,7 @@ def _split(text: str) -> Sequence[str]:
 
 def _blocks(text: str, kind: str) -> str:
     """The PEM blocks whose label ends with `kind`. Inline text may be one line, with spaces or
-    "\\n" where the lines were."""
+    "\\n" instead of ends of lines."""
     found = []
     for match in _PEM.finditer(text.replace("\\n", "\n")):
         label, body = match[1], match[2]
@@ -363,7 +363,7 @@ def _blocks(text: str, kind: str) -> str:
 
 @contextmanager
 def _in_memory(text: str) -> Iterator[str]:
-    """The name of a file with `text` that is on no disk and that nobody else can open."""
+    """The name of a file with `text`, which is on no disk and which other users cannot open."""
     descriptor = os.memfd_create("groupd")
     try:
         os.write(descriptor, text.encode())

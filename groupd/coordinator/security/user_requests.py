@@ -40,7 +40,7 @@ from groupd.storage.log import LogError
 _KEYS_WEIGHT = 16
 """The weight of making the keys of a credential, in items of `Pace`: some hashing, about 30 us."""
 
-# Kafka's words, which its tools and tests look for.
+# These are Kafka's words, which its tools and tests look for.
 _DESCRIBED_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
 _NO_SUCH_USER = "Attempt to describe a user credential that does not exist: "
 
@@ -48,7 +48,7 @@ ScramChange = ScramDeletion | ScramUpsertion
 
 
 class UserRequests:
-    """`turn`: waits for the next turn of long work."""
+    """Answers the requests about SCRAM users. `turn()` waits for the next turn of long work."""
 
     def __init__(self, users: Users, audit: Audit, turn: Turn) -> None:
         self._users = users
@@ -91,7 +91,7 @@ class UserRequests:
         credentials = self._users.credentials(user)
         if not credentials:
             return DescribedUser(user, ErrorCode.RESOURCE_NOT_FOUND, _NO_SUCH_USER + user)
-        # In the order of the wire codes.
+        # They are in the order of the codes on the wire.
         kept = [
             (one.code, credentials[name]) for name, one in MECHANISMS.items() if name in credentials
         ]
@@ -102,7 +102,7 @@ class UserRequests:
     async def alter(
         self, context: RequestContext, request: AlterUserScramCredentialsRequest
     ) -> AlterUserScramCredentialsReply:
-        """Answers for each user once, in the order asked. One user's error does not stop the
+        """Answers for each user once, in the given order. An error of one user does not stop the
         others, whose changes become durable together. Raises ApiError."""
         _check_cluster_right(context, Operation.ALTER)
         pace = Pace()
@@ -126,7 +126,7 @@ class UserRequests:
     async def _checked(
         self, request: AlterUserScramCredentialsRequest, pace: Pace
     ) -> tuple[dict[str, ScramChange], dict[str, AlteredUser]]:
-        """The changes to make, and the answers; both by user. The first error of a user counts."""
+        """The changes to make, and the results; both by user. The first error of a user counts."""
         wanted: dict[str, ScramChange] = {}
         results: dict[str, AlteredUser] = {}
         new: set[str] = set()
@@ -169,7 +169,7 @@ class UserRequests:
             )
 
     def _check_room(self, new: set[str]) -> None:
-        """Whether there may be one more user beside those of `new`. Raises ApiError."""
+        """Raises ApiError if there may not be one more user beside those of `new`."""
         if len(new) >= self._users.room:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
@@ -177,7 +177,7 @@ class UserRequests:
             )
 
     async def _make(self, wanted: Mapping[str, ScramChange], pace: Pace) -> None:
-        """Raises LogError; then it is unknown what is in the store."""
+        """Makes the changes. Raises LogError; then it is not known whether the store has them."""
         changes: dict[tuple[str, str], ScramCredential | None] = {}
         for user, change in wanted.items():
             if pace.due(_KEYS_WEIGHT):
@@ -192,7 +192,7 @@ class UserRequests:
 
 
 def _mechanism(change: ScramChange) -> ScramMechanism:
-    """Raises ApiError."""
+    """The mechanism with a code of the wire. Raises ApiError."""
     mechanism = MECHANISM_BY_CODE.get(change.mechanism)
     if mechanism is None:
         raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")

@@ -1,6 +1,5 @@
-"""The users that log in with SCRAM: in memory over the store (`docs/spec/security.md#2.4`), and the
-file with the users that a broker makes at its start.
-"""
+"""The users that log in with SCRAM: in memory over the store (`docs/spec/security.md#2.4`). Also
+the file with the users that a broker makes at its start."""
 
 from __future__ import annotations
 
@@ -33,20 +32,21 @@ from groupd.protocol.messages.secret import Secret
 from groupd.storage.log import Catalogue, LogCorrupt, SecurityEntry
 from groupd.storage.private_files import others_may_read
 
-# A change counts from the next login on. Connections that are open stay open.
+# A change counts from the next login on. Open connections stay open.
 
 KIND = "scram"
 
 USER_WEIGHT = 4
-"""Work on one user, in items of `Pace`."""
+"""The weight of the work on one user, in items of `Pace`."""
 
 T = TypeVar("T")
 CredentialChanges = Mapping[tuple[str, str], ScramCredential | None]
-"""(user, name of the mechanism) -> new credential; None removes it."""
+"""The new credential by (user, name of the mechanism); None removes it."""
 
 
 class Users:
-    """`most`: how many users there may be. `turn`: waits for the next turn of long work."""
+    """The users and their credentials. `most`: how many users there may be. `turn()` waits for the
+    next turn of long work."""
 
     def __init__(self, store: Catalogue, changes: CatalogueChanges, most: int, turn: Turn) -> None:
         self._store = store
@@ -54,17 +54,18 @@ class Users:
         self._most = most
         self._turn = turn
         self._users: dict[str, Mapping[str, ScramCredential]] = {}
-        """Name -> name of the mechanism -> credential. The inner tables never change."""
+        """The credentials by name of the user and name of the mechanism. The inner tables never
+        change."""
         self._iterations = _no_iterations()
-        """How many credentials have so many iterations, by name of the mechanism."""
+        """How many credentials have a number of iterations, by name of the mechanism."""
         changes.follow(security_of(KIND), self)
 
     async def load(self) -> None:
-        """Read the store. Raises LogError."""
+        """Reads all users from the store. Raises LogError."""
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`; so is `read`."""
+        """See `catalogue_changes.Keeper`, also for `read`."""
         found: dict[str, dict[str, ScramCredential]] = {}
         iterations, pace = _no_iterations(), Pace()
         for key, value in await self._store.security_entries(KIND):
@@ -89,8 +90,7 @@ class Users:
                 self._set(*_entry(key, value))
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None:
-        """The user's credential, if there is one. `mechanism`: "SCRAM-SHA-256" or
-        "SCRAM-SHA-512"."""
+        """The user's credential, or None. `mechanism`: "SCRAM-SHA-256" or "SCRAM-SHA-512"."""
         return self._users.get(user, {}).get(mechanism)
 
     def credentials(self, user: str) -> Mapping[str, ScramCredential]:
@@ -98,7 +98,8 @@ class Users:
         return self._users.get(user, {})
 
     def some_iterations(self, mechanism: str, share: float) -> int:
-        """See `scram.Credentials`. A change of one user changes it for few shares."""
+        """See `ScramCredentials`. A change of one user changes the result for few values of
+        `share`."""
         counts = self._iterations[mechanism]
         place = int(share * counts.total())
         for iterations in sorted(counts):
@@ -116,12 +117,13 @@ class Users:
         return self._most - len(self._users)
 
     async def changing(self, change: Callable[[], Awaitable[T]]) -> T:
-        """The result of `change()`, which may call `change` once: see `CatalogueChanges.make`.
-        Nobody else changes users meanwhile. Raises LogError, and what it raises."""
+        """The result of `change()`, which may call the method `change` once: see
+        `CatalogueChanges.make`. Meanwhile no other code changes users. Raises LogError, and what
+        `change()` raises."""
         return await self._changes.make(change)
 
     async def add(self, new: CredentialChanges) -> None:
-        """Keep those of the credentials that are not there yet. Raises LogError."""
+        """Adds the credentials that do not exist yet. Raises LogError."""
 
         async def change() -> None:
             missing = {key: one for key, one in new.items() if self.credential(*key) is None}
@@ -131,7 +133,7 @@ class Users:
         await self.changing(change)
 
     async def change(self, changes: CredentialChanges) -> None:
-        """Make all of them durable, or none. Only inside `changing`. Raises LogError."""
+        """Makes all changes durable, or none. Only inside `changing`. Raises LogError."""
         pace = Pace()
         entries = []
         for (user, mechanism), new in changes.items():
@@ -150,7 +152,7 @@ class Users:
         before = now.pop(mechanism, None)
         if before is not None:
             counts[before.iterations] -= 1
-            counts += Counter()  # without those that nobody has
+            counts += Counter()  # removes the counts of zero
         if new is not None:
             now[mechanism] = new
             counts[new.iterations] += 1
@@ -169,7 +171,7 @@ def _key(user: str, mechanism: str) -> str:
 
 
 def _entry(key: str, value: str) -> tuple[str, str, ScramCredential]:
-    """(user, mechanism, credential). Raises LogCorrupt."""
+    """The user, mechanism and credential of an entry of the store. Raises LogCorrupt."""
     mechanism, _, user = key.partition(":")
     try:
         if mechanism not in MECHANISMS:
@@ -184,7 +186,8 @@ _BYTES = 32
 
 
 async def salt_secret(store: Catalogue, changes: CatalogueChanges) -> bytes:
-    """The secret, which is made when it is first asked for. Raises LogError."""
+    """The secret for the salts of unknown users. It is made when it is first asked for. Raises
+    LogError."""
 
     async def change() -> str:
         found = dict(await store.security_entries(SECRET_KIND)).get(SALTS_KEY)
@@ -199,8 +202,10 @@ async def salt_secret(store: Catalogue, changes: CatalogueChanges) -> bytes:
         raise LogCorrupt("the secret for salts is no hexadecimal number") from None
 
 
-# Without them nobody could log in to make the first user. Each line is as for `--add-scram` of
-# Kafka's `kafka-storage format`; lines that begin with # are comments:
+# The first users ----------------------------------------------------------------------------
+
+# Without the first users no client could log in to make others. Each line of their file is written
+# as for `--add-scram` of Kafka's `kafka-storage format`; lines that begin with # are comments:
 #
 #     SCRAM-SHA-256=[name=admin,password=secret]
 #     SCRAM-SHA-512=[name="a,b",iterations=8192,salt=BASE64,saltedpassword=BASE64]
@@ -217,7 +222,8 @@ _NAMES = {"name", "password", "salt", "iterations", "saltedpassword"}
 
 
 class FirstUser(Struct, frozen=True):
-    """`secret`: the password, or if `is_salted` what a client makes of it. `salt` None: any."""
+    """A user of the file. `secret`: the password, or the salted password if `is_salted`. `salt`
+    None: a new one is made."""
 
     user: str
     mechanism: ScramMechanism
@@ -228,7 +234,7 @@ class FirstUser(Struct, frozen=True):
 
 
 def first_users(path: Path, users: Users) -> dict[tuple[str, str], ScramCredential]:
-    """The credentials in the file that `users` do not have, by (user, name of the mechanism). Takes
+    """The credentials of the file that `users` do not have, by (user, name of the mechanism). Takes
     milliseconds for each. Raises ConfigError."""
     made: dict[tuple[str, str], ScramCredential] = {}
     for number, line in _lines(path):
@@ -247,7 +253,7 @@ def first_users(path: Path, users: Users) -> dict[tuple[str, str], ScramCredenti
 
 
 def parse(line: str) -> FirstUser:
-    """One line of the file. Raises ValueError, whose text shows nothing of the line."""
+    """The user of one line of the file. Raises ValueError, whose text shows nothing of the line."""
     match = _LINE.fullmatch(line.strip())
     mechanism = MECHANISMS.get(match["mechanism"]) if match else None
     if match is None or mechanism is None:
@@ -291,12 +297,12 @@ def _base64(fields: dict[str, str], name: str) -> Secret:
 
 
 def _credential(wanted: FirstUser) -> ScramCredential:
-    """Raises ValueError."""
+    """The credential of a user of the file. Raises ValueError."""
     mechanism, iterations = wanted.mechanism, wanted.iterations
     if not wanted.secret:
         raise ValueError("the password is empty")
     salt = new_salt() if wanted.salt is None else wanted.salt
-    # Before the work of hashing: any bytes of the right size stand for the salted password.
+    # Checked before the hashing: any bytes of the right size stand for the salted password.
     expected = wanted.secret if wanted.is_salted else bytes(mechanism.size)
     reason = why_not(wanted.user, mechanism, iterations, salt, expected)
     if reason is not None:
@@ -308,7 +314,8 @@ def _credential(wanted: FirstUser) -> ScramCredential:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line that says something. Raises ConfigError."""
+    """The number (from 1) and the text of each line that is not empty or a comment. Raises
+    ConfigError."""
     try:
         if others_may_read(path):
             raise _bad(path, "every user of this machine may read it: chmod 600 it")

@@ -1,12 +1,13 @@
 """Accepts connections while there is room for them (docs/spec/security.md#5.2).
 
-At a limit nobody is accepted: clients stay in the backlog, where the kernel has connected them,
-until another connection ends. A server of `asyncio` cannot do that, as it accepts all who wait.
+At a limit no connection is accepted: clients stay in the backlog, where the kernel has connected
+them, until another connection ends. A server of `asyncio` cannot do that, because it accepts all
+clients that wait.
 
-The kernel hands connections out in the order in which they came, so a client behind thousands would
-wait for all of them. To take a socket costs much less than to open a connection with it. So sockets
-are taken at once and stand in line: networks take turns there, and of each network the newest takes
-turns with the oldest.
+The kernel hands connections out in the order in which they came, so a client behind thousands of
+others would wait for all of them. To take a socket from the kernel costs much less than to open a
+connection with it. So sockets are taken at once and wait in a line here. In the line networks take
+turns, and within a network the newest socket takes turns with the oldest.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 
 BACKLOG = 65_535
-"""The kernel takes `net.core.somaxconn` if that is less, usually 4096."""
+"""The length of the backlog that we ask for. The kernel takes `net.core.somaxconn` if that is less,
+usually 4096."""
 AT_ONCE = 1024
-"""Sockets that are taken in one turn of the loop: some 20 microseconds each."""
+"""How many sockets are taken in one turn of the loop: some 20 microseconds each."""
 OPENED_AT_ONCE = 64
-"""Connections that are opened in one turn of the loop: some 70 microseconds each."""
+"""How many connections are opened in one turn of the loop: some 70 microseconds each."""
 RETRY_MS = 100
-"""Pause after an error of the process, for example when it has no descriptor left."""
+"""The pause after an error of the process, for example when it has no descriptor left."""
 
 QUIET_MS = 10_000
-"""After so long without waiting clients, the log is told again that clients wait."""
+"""When no client has waited for this long, the next wait is logged again."""
 
 _OF_A_CLIENT = frozenset(
     (
@@ -50,14 +52,16 @@ _OF_A_CLIENT = frozenset(
         errno.EPERM,
     )
 )
-"""Linux reports these errors of a new connection through `accept`; the next one may be well."""
+"""Errors of a new connection that Linux reports through `accept`. The next connection may be
+fine."""
 
 log = structlog.get_logger("groupd.connection")
 
 
 class Acceptor:
-    """Accepts for one listening socket, on the running loop. `listener`: its name. `clock`:
-    that of the sockets. `make` makes a connection, and `wrap` the protocol that its socket gets."""
+    """Accepts the connections of one listening socket, on the running loop. `listener`: the
+    listener's name. `clock`: the clock of the sockets. `make()` makes a connection,
+    `wrap(connection)` the protocol that its socket gets."""
 
     def __init__(
         self,
@@ -79,18 +83,18 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._line: ByNetwork[socket] = ByNetwork()
         self._newest = True
-        """Whether the newest of a network comes next, else the oldest."""
+        """Whether the newest socket of a network comes next, else the oldest."""
         self._scheduled = False
         self._opening: dict[socket, asyncio.Task[None]] = {}
         self._closed = False
         self._paused = False
-        """Clients wait, and the socket is not watched."""
+        """Whether clients wait while the listening socket is not watched."""
         self._waited_ms: int | None = None
         """When clients waited last."""
         self._retry: TimerHandle | None = None
 
     def start(self) -> None:
-        """Listen. Raises OSError."""
+        """Starts to listen. Raises OSError."""
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
         self._loop.add_reader(self._listening, self._accept)
@@ -101,7 +105,7 @@ class Acceptor:
         return host, port
 
     def close(self) -> None:
-        """Accept nobody any more. Who waits is dropped."""
+        """Stops accepting. Sockets in the line are closed."""
         if self._closed:
             return
         self._closed = True
@@ -117,11 +121,12 @@ class Acceptor:
             self._connections.withdraw(accepted)
 
     def _accept(self) -> None:
-        """There are clients. The loop calls this again as long as there are more."""
+        """Takes the sockets of waiting clients. The loop calls this again as long as there are
+        more."""
         for number in range(AT_ONCE):
             limit = self._connections.full
             if limit is not None:
-                if number == 0:  # else nobody may be left
+                if number == 0:  # later in the loop, perhaps no client is left
                     self._wait_for_room(limit)
                 break
             try:
@@ -179,7 +184,7 @@ class Acceptor:
         self._schedule()
 
     async def _open(self, accepted: socket) -> None:
-        """Make a connection for the socket. From then on it keeps its place itself."""
+        """Makes a connection for the socket. From then on the connection keeps the place itself."""
         place: Hashable = accepted
         try:
             connection = self._make()
@@ -188,7 +193,7 @@ class Acceptor:
             place = connection
             await self._loop.connect_accepted_socket(lambda: self._wrap(connection), accepted)
         except (OSError, RuntimeError, MemoryError):
-            # RuntimeError: of uvloop, if the connection closes itself at once.
+            # uvloop raises RuntimeError if the connection closes itself at once.
             accepted.close()
         finally:
             self._connections.withdraw(place)

@@ -1,7 +1,8 @@
-"""Who waits, by the network of the client: so that one of them cannot keep the others waiting.
+"""Waiting items, grouped by the network of their client, so that no network can keep the others
+waiting.
 
-A network is what cannot be told apart: an IPv4 address, or an IPv6 subnet of 64 bits, because
-whoever has one of its addresses has all.
+A network stands for all clients that cannot be told apart: an IPv4 address, or an IPv6 subnet of 64
+bits, because a client that has one of its addresses has all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
-    """The network of an address, which may be written with a slash before it, as Kafka does."""
+    """The network of an address. The address may begin with a slash, as Kafka writes it."""
     address = host.removeprefix("/")
     try:
         ip = ip_address(address)
@@ -33,13 +34,13 @@ def network_of(host: str) -> str:
 
 
 class ByNetwork(Generic[T]):
-    """Items by network, each with a weight. `weight`: that of all of them."""
+    """Items by network, each with a weight. `weight`: the sum of all weights."""
 
     def __init__(self) -> None:
         self.weight = 0
         self._networks: dict[str, dict[T, int]] = {}
-        """The weights of the items, in the order in which they came; the network whose turn it is
-        comes first."""
+        """The weights of the items by network, in the order in which the items came. The network
+        whose turn it is comes first."""
         self._weights: dict[str, int] = {}
         self._network: dict[T, str] = {}
 
@@ -54,7 +55,7 @@ class ByNetwork(Generic[T]):
         return self._networks
 
     def add(self, item: T, network: str, weight: int = 1) -> None:
-        """A second call for an item changes nothing."""
+        """Adds an item. A second call for an item changes nothing."""
         if item in self._network:
             return
         self._network[item] = network
@@ -77,9 +78,9 @@ class ByNetwork(Generic[T]):
         return self._weights.get(network, 0)
 
     def take(self, network: str | None = None, newest: bool = True) -> T:
-        """Takes out the newest item of a network, or its oldest; None: of the network whose turn it
-        is. With the newest first, a client need not outlast thousands before it that have stopped
-        halfway."""
+        """Takes out the newest (or the oldest) item of a network. `network` None: the network whose
+        turn it is. With the newest first, a client need not wait until thousands before it, which
+        have stopped halfway, run out of time."""
         network = next(iter(self._networks)) if network is None else network
         items = self._networks.pop(network)
         self._networks[network] = items
@@ -88,7 +89,7 @@ class ByNetwork(Generic[T]):
         return item
 
     def heaviest(self) -> str:
-        """The network whose items weigh most."""
+        """The network whose items weigh most together."""
         return max(self._weights, key=self._weights.__getitem__)
 
     def oldest(self, network: str) -> T:

@@ -1,21 +1,24 @@
-"""One bound for the memory that all connections hold, and a share of it for each.
+"""One limit for the memory that all connections hold, and a share of it for each connection.
 
-What counts: a large frame from the moment that it may come in, requests under way with an estimate
-of what their items take, replies that are not sent yet. What one read of a socket brings is no more
-than is free (`receiving`), and a connection is not read again before that is worked on.
+When many clients have gone, memory is also given back to the system.
 
-- The first `FREE_BYTES` of each connection do not count either, so small requests need no room.
-- A connection may hold an eighth of what is left. So one that wants much leaves enough for others,
-  and the more there are the less each of them gets.
-- Short requests may go up to a quarter beyond the limit, the shorter the further, so longer ones do
+These bytes count: a large frame from the moment that it may be read, requests under way with an
+estimate of what their items take, and replies that are not sent yet. One read of a socket brings at
+most as many bytes as are free (`turns`), and the connection is not read again before they are
+worked on.
+
+- The first `FREE_BYTES` of each connection do not count, so small requests need no room.
+- A connection may hold an eighth of what is left. So a connection that wants much leaves enough for
+  others, and the more connections want much, the less each of them gets.
+- Short requests may go up to a quarter beyond the limit, the shorter the further. So longer ones do
   not keep them waiting.
-- A connection that needs more waits in line, and goes on when bytes are given back. One at a time
-  may go beyond its share: a request that is larger than any share is served too, and connections
-  that have begun something can never wait for each other for ever.
-- While some wait, nobody may keep room for long. A Fetch that waits for records is answered with
-  what there is. Within `OVERDUE_MS` a client must bring its frame to the end and read its replies,
-  and its requests must have what they wait for (a JoinGroup the other members). Of the connections
-  that are later than that, the one that holds most is dropped each second.
+- A connection that needs more waits in line, and goes on when bytes are given back. One connection
+  at a time may go beyond its share. So a request that is larger than any share is served too, and
+  connections that have begun something can never wait for each other for ever.
+- While some connections wait, none may hold memory for long. A Fetch that waits for records is
+  answered with what there is. Within `OVERDUE_MS` a client must finish sending its frame and read
+  its replies, and its requests must have what they wait for (a JoinGroup the other members). Each
+  second, the connection that holds most of those that are later than that is dropped.
 """
 
 from __future__ import annotations
@@ -33,18 +36,20 @@ from groupd.coordinator.runtime.own_process import give_back_small_blocks
 
 FREE_BYTES = 16 * 1024
 SMALL = 4 * 1024
-"""A request of so many bytes may always start when nothing else of its connection is under way."""
+"""A request of up to this many bytes may always start when nothing else of its connection is under
+way."""
 
 SHORT = 128 * 1024
-"""Requests that need less than this may go up to a quarter beyond the limit. So requests of usual
-size go on when large ones have taken everything."""
+"""Requests that need fewer bytes than this may go up to a quarter beyond the limit. So requests of
+usual size go on when large ones have taken everything."""
 
 ITEM_BYTES = 300
-"""Bytes that an item of a request takes, with what its answer takes until it is encoded. The bytes
-of a request are there twice: the frame and the message, or the message and what goes to the log."""
+"""Bytes that an item of a request takes, with those that its answer takes until it is encoded. The
+bytes of a request are in memory twice: as the frame and the message, or as the message and the
+records for the log."""
 
 AT_ONCE = 256
-"""How many of those in line are looked at in one turn of the loop."""
+"""How many entries of the line are looked at in one turn of the loop."""
 
 OVERDUE_MS = 30_000
 LOOK_MS = 1000
@@ -53,14 +58,14 @@ _SHARES = 8
 
 
 def limit_of(config: CoordinatorConfig) -> int:
-    """The limit in bytes. There is always room for the largest request."""
+    """The limit of the budget in bytes. It is never below the size of the largest request."""
     if config.queued_max_request_bytes < 0:
         return NO_LIMIT
     return max(config.queued_max_request_bytes, config.socket_request_max_bytes)
 
 
 def largest_share(config: CoordinatorConfig) -> int:
-    """The most bytes that a connection may hold when it is alone."""
+    """The most bytes that a connection may hold while no other connection holds any."""
     return limit_of(config) // _SHARES
 
 
@@ -74,21 +79,21 @@ class _Wish(Struct, frozen=True, eq=False):
 
 
 class ByteBudget:
-    """The memory that all connections hold. `limit` in bytes. `clock`: that of the sockets."""
+    """The memory that all connections hold, in bytes. `clock`: the clock of the sockets."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self.limit = limit
         self.used = 0
         self.most = 0
-        """The most that was used since somebody has set this back."""
+        """The most that was used since the last reset of this value."""
         self._clock = clock
         self._holding: dict[Account, int] = {}
-        """The accounts that count bytes, and when each count has last changed."""
+        """The accounts that count bytes, and when the count of each last changed."""
         self._line: dict[_Wish, bool] = {}
         self._beyond: Account | None = None
-        """The connection that may go beyond its share; None: nobody does."""
+        """The connection that may go beyond its share; None: no connection does."""
         self._unseen = 0
-        """How many of those in line have not been looked at since bytes were given back."""
+        """How many entries of the line have not been looked at since bytes were given back."""
         self._scheduled = False
         self._timer: TimerHandle | None = None
 
@@ -98,7 +103,7 @@ class ByteBudget:
         return len(self._line)
 
     def left_for(self, account: Account) -> int:
-        """How many bytes more the connection may hold; below 0 if it holds too much."""
+        """How many more bytes the connection may hold; below 0 if it holds too much."""
         left = self.limit - self.used + account.counted
         return left // _SHARES - account.counted
 
@@ -119,13 +124,13 @@ class ByteBudget:
         return self._beyond is account
 
     def line_up(self, account: Account, more: int, go: Callable[[], None], *, begun: bool) -> None:
-        """Calls `go` once `fits` with the same numbers is true."""
+        """Calls `go` once `fits` with the same arguments is true."""
         self._line[_Wish(account, more, begun, go)] = True
         if self._timer is None:
             self._look_later()
 
     def serve(self) -> None:
-        """Bytes have been given back: those in line may go on, in order, as far as they fit."""
+        """Lets those in line go on after bytes were given back: in order, as far as they fit."""
         self._unseen = len(self._line)
         self._serve_some()
 
@@ -152,13 +157,14 @@ class ByteBudget:
             account.soon(self._serve_some)
 
     def _look_beyond(self) -> None:
-        """Checks whether somebody still needs to go beyond its share."""
+        """Takes the right to go beyond its share from a connection that does not need it any
+        more."""
         beyond = self._beyond
         if beyond is not None and (not beyond.counted or self.left_for(beyond) >= 0):
             self._beyond = None
 
     def changed(self, account: Account, by: int) -> None:
-        """The connection counts `by` bytes more or less."""
+        """Notes that the count of the connection has changed by `by` bytes."""
         self.used += by
         self.most = max(self.most, self.used)
         if account.counted:
@@ -172,30 +178,31 @@ class ByteBudget:
         self._serve_later(account)
 
     def closed(self, account: Account) -> None:
-        """The client is gone."""
+        """Forgets a connection that has ended."""
         if self._beyond is account:
             self._beyond = None
         self._holding.pop(account, None)
 
     def give_back(self, counted: int) -> None:
-        """The bytes that a closed connection still counted are free now."""
+        """Frees the bytes that a closed connection still counted."""
         self.used -= counted
 
     def holds_up(self, account: Account) -> None:
-        """The connection holds room, and it is its client's turn to do something."""
+        """Notes that the connection holds memory and that its client has to do something: send or
+        read."""
         if account.since_ms < 0:
             account.since_ms = self._clock.monotonic_ms()
 
     def goes_on(self, account: Account) -> None:
-        """The client has done what it had to."""
+        """Notes that the client has done what it had to."""
         account.since_ms = -1
 
     def _look_later(self) -> None:
         self._timer = self._clock.call_at(self._clock.monotonic_ms() + LOOK_MS, self._look)
 
     def _look(self) -> None:
-        """Somebody waits: those who wait for records are answered, and the connection that has sat
-        on most for too long is dropped."""
+        """Runs each second while connections wait. Has requests that wait for records answered, and
+        drops the connection that holds most of those that are overdue."""
         self._timer = None
         for account in list(self._holding):
             if account.when_short is not None:
@@ -244,18 +251,19 @@ class Account:
         self.soon: Callable[[Callable[[], None]], None] | None = soon
         self.drop = drop
         self.size = 0
-        """All bytes. Whoever changes it calls `settle` if they are, or were, more than
-        `FREE_BYTES`."""
+        """All bytes that the connection holds. The code that changes this calls `settle` if the
+        value is, or was, above `FREE_BYTES`."""
         self.counted = 0
         """The part of `size` that counts in the budget."""
         self.incoming = 0
-        """The part of `size` for a large frame that may come in, or that waits for its turn."""
+        """The part of `size` for a large frame that may be read, or that waits for its turn."""
         self.unsent = 0
         """The part of `size` for replies that the client has not read."""
         self.since_ms = -1
-        """When the client began to owe us something; -1: it does not."""
+        """Since when the client has had something to do, that is to send or to read; -1: it has
+        nothing to do."""
         self.when_short: Callable[[], None] | None = None
-        """Ends the wait of a request that is under way."""
+        """Ends the wait of a request that is under way, because memory is short."""
         self.closed = False
         self._lined_up = False
 
@@ -267,17 +275,17 @@ class Account:
 
     @property
     def left(self) -> int:
-        """How many bytes more the connection may hold; below 0 if it holds too much."""
+        """How many more bytes the connection may hold; below 0 if it holds too much."""
         return self.budget.left_for(self)
 
     def may_start(self, frame_bytes: int, go: Callable[[], None]) -> bool:
-        """Whether there is room for the request in this frame; a large frame has taken its room
-        before. If there is none, `go` is called, once, when it is worth asking again."""
+        """Whether there is room for the request in this frame; the room for a large frame was taken
+        before. If there is none, `go` is called once, when it is worth asking again."""
         return self.incoming > 0 or self._may_begin(2 * frame_bytes, go)
 
     def may_come_in(self, frame_bytes: int, go: Callable[[], None]) -> bool:
-        """Whether a large frame may be read further: only if there is room for all of it, because
-        a part of it would help nobody. `go`: as for `may_start`."""
+        """Whether more of a large frame may be read. That needs room for the whole frame, because a
+        part of it is of no use. `go`: as for `may_start`."""
         if not self.incoming:
             if not self._may_begin(frame_bytes, go):
                 return False
@@ -299,9 +307,9 @@ class Account:
         go()
 
     def may_go_on(self, more: int, go: Callable[[], None]) -> bool:
-        """Whether a request that has begun may take `more` bytes; the caller takes them with
-        `grow`. If not, `go` is called when it is worth asking again. The request holds room
-        already, so it must be able to end: it waits for its turn only."""
+        """Whether a request that has begun may take `more` bytes, which the caller then takes with
+        `grow`. If not, `go` is called when it is worth asking again. Such a request holds memory
+        already, so it must be able to end: it waits only for its turn."""
         if self.budget.fits(self, more, begun=True):
             return True
         self.budget.line_up(self, more, go, begun=True)
@@ -314,18 +322,19 @@ class Account:
     # What the client has to do ------------------------------------------------------------
 
     def arrived(self) -> None:
-        """The frame is whole; it counts until it starts."""
+        """Notes that the frame has arrived as a whole. It counts until its request starts."""
         if not self.unsent:
             self.budget.goes_on(self)
 
     def started(self) -> None:
-        """The request in the large frame counts for itself now."""
+        """Stops counting the large frame: its request now counts for itself."""
         self.grow(-self.incoming)
         self.incoming = 0
         self.arrived()
 
     def not_read(self, unsent: int) -> None:
-        """The client has not read so many bytes of its replies; 0: few enough to go on."""
+        """Sets how many bytes of its replies the client has not read; 0: so few that requests may
+        start."""
         self.grow(unsent - self.unsent)
         self.unsent = unsent
         if unsent:
@@ -336,8 +345,8 @@ class Account:
     # The end ------------------------------------------------------------------------------
 
     def close(self, left: int) -> None:
-        """The client is gone. `left`: bytes of requests that are still under way; they count until
-        the last of them, and with it this account, is forgotten."""
+        """Ends the account. `left`: bytes of requests that are still under way. They count until
+        the last of these requests, and with it this account, is garbage."""
         self.closed = True
         self.size, self.incoming, self.unsent = left, 0, 0
         self.settle()
@@ -348,16 +357,19 @@ class Account:
 
 
 def _nothing() -> None:
-    """Does nothing: stands in for `drop` once the connection has ended."""
+    """Stands in for `drop` once the connection has ended."""
 
+
+# Giving memory back to the system -----------------------------------------------------------
 
 MUCH = 32 * 1024 * 1024
-"""Memory is given back when clients hold at least this many bytes less than before."""
+"""Memory is given back to the system when clients hold at least this many bytes less than
+before."""
 
 
 class Crowds:
-    """`budget`: the memory of the clients. `gone()`: called when they hold much less than before.
-    The sweep of the connections, which comes by anyway, looks."""
+    """Notices when clients hold much less memory than before, and then calls `gone()`. `budget`:
+    the memory of the clients. The regular sweep of the connections calls `look`."""
 
     def __init__(
         self, budget: ByteBudget, gone: Callable[[], None] = give_back_small_blocks
@@ -366,11 +378,12 @@ class Crowds:
         self._gone = gone
         self._accepted = self._open = 0
         self._most = 0
-        """The most that clients may have held since memory was given back."""
+        """The most bytes that clients may have held since memory was last given back."""
 
     def look(self, accepted: int, opened: int) -> None:
-        """`accepted`: the connections that were ever accepted; `opened`: those that are open. Each
-        may have held what needs no room in the budget."""
+        """Compares what clients hold with what they held. `accepted`: how many connections were
+        ever accepted; `opened`: how many are open. Each of them may have held `FREE_BYTES` that are
+        not in the budget."""
         budget = self._budget
         most = (self._open + accepted - self._accepted) * FREE_BYTES + budget.most
         held = opened * FREE_BYTES + budget.used

@@ -1,4 +1,4 @@
-"""Who the client of a connection is, and what all connections of a listener have in common."""
+"""The client of a connection, and what all connections of a listener have in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from groupd.protocol.wire.header import RequestHeader
 log = structlog.get_logger("groupd.connection")
 
 FindAccess = Callable[[str, str], Access]
-"""(principal, host) -> what it may do."""
+"""Takes (principal, host) and returns what that client may do."""
 
 
 def _unrestricted(principal: str, host: str) -> Access:
@@ -26,8 +26,8 @@ def _unrestricted(principal: str, host: str) -> Access:
 
 class KafkaEndpoint(Struct, frozen=True):
     """What the connections of one listener have in common. `listener`: its name. `sasl`: how
-    clients say who they are; None: they do not have to. `metering`: counts what they use of their
-    quotas. `rates`: how many connections may be opened; None: any number."""
+    clients log in; None: they do not have to. `metering`: counts their use of quotas. `rates`:
+    limits how many connections may be opened; None: no limit."""
 
     listener: str = "PLAINTEXT"
     access: FindAccess = _unrestricted
@@ -36,19 +36,20 @@ class KafkaEndpoint(Struct, frozen=True):
     rates: ConnectionRates | None = None
 
     def session(self, host: str) -> ClientSession:
-        """The session of a connection that has just been accepted: nobody has said who is there."""
+        """The session of a connection that has just been accepted: its client is anonymous."""
         return ClientSession(self.listener, self.access(ANONYMOUS, host))
 
 
 ASKED_MAX = 16
-"""Quotas of one connection that are asked once. Whoever uses more is asked again."""
+"""How many quotas a connection remembers to have asked. Beyond that it forgets them, and each is
+asked again."""
 
 PLAINTEXT = KafkaEndpoint()
-"""The endpoint of a listener where nobody says who is there, and everybody may do everything."""
+"""The endpoint of a listener without logins, where every client may do everything."""
 
 
 class ClientSession:
-    """Who the client of one connection is, and who has to hear when it is gone. `access` is
+    """The client of one connection, and the callbacks for the end of the connection. `access` is
     replaced when the client has authenticated."""
 
     __slots__ = ("_asked", "_told_when_gone", "access", "gone", "listener")
@@ -57,12 +58,12 @@ class ClientSession:
         self.listener = listener
         self.access = access
         self.gone = False
-        """The connection has ended."""
+        """Whether the connection has ended."""
         self._asked: set[Limit] | None = None
         self._told_when_gone: dict[object, Callable[[], None]] = {}
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `Waiter.when_gone`. Whoever asks for it limits how often."""
+        """See `Waiter.when_gone`. Callers limit how often they ask."""
         if self.gone:
             callback()
         key = object()
@@ -75,18 +76,19 @@ class ClientSession:
         return take_back
 
     def end(self) -> None:
-        """The connection has ended."""
+        """Notes that the connection has ended, and calls the callbacks."""
         self.gone = True
         told, self._told_when_gone = self._told_when_gone, {}
         for callback in told.values():
             try:
                 callback()
             except Exception:
-                # The other callbacks must be called, too.
+                # The other callbacks must still be called.
                 log.exception("the end of a connection cannot be told")
 
     def owed_ms(self, metering: Metering, header: RequestHeader) -> int:
-        """See `Metering.owed_ms`. Clients choose their client ids, so not all are remembered."""
+        """See `Metering.owed_ms`. Clients choose their client ids, so only `ASKED_MAX` quotas are
+        remembered."""
         if self._asked is None or len(self._asked) >= ASKED_MAX:
             self._asked = set()
         return metering.owed_ms(self.access.principal, header, self._asked)

@@ -1,4 +1,4 @@
-"""The socket of a connection: what comes from it and when, what it holds in memory, how it ends."""
+"""The socket of a connection: reading, muting, its memory, and the ways in which it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger("groupd.connection")
 
 
 class ClientSocket(Receiver):
-    """`fairness`: what it shares with all other sockets."""
+    """The part of a connection that deals with its socket. `fairness`: what all sockets share."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, stats: ConnectionStats, fairness: Fairness
@@ -28,7 +28,8 @@ class ClientSocket(Receiver):
         self.read_buffer = fairness.read_buffer
         self._turns = fairness.turns
         self._in_line = False
-        """It has received more than its share, and waits for its turn. It is not read."""
+        """Whether it has received more than its share and waits for its turn. Meanwhile it is not
+        read."""
         self._stats = stats
         self._transport: asyncio.Transport | None = None
         self.account = Account(fairness.budget, self._soon, self._overdue)
@@ -38,9 +39,9 @@ class ClientSocket(Receiver):
         """The first frame that has not started."""
         self._reading = True
         self._mute: Mute | None = None
-        """Set while the client has to wait."""
+        """Set while the connection is muted because of a quota."""
         self._quiet = True
-        """No request is under way, so the next one may have a stored reply."""
+        """Whether no request is under way, so that the next one may have a stored reply."""
         self.closed = False
         self.host = ""
 
@@ -57,29 +58,30 @@ class ClientSocket(Receiver):
         self._frame = None
 
     def limit_frames(self, most: int) -> None:
-        """From now on a frame may have at most `most` bytes."""
+        """Sets the largest size of a frame from now on, in bytes."""
         self._splitter.max_frame_bytes = most
 
     def _line_up(self) -> None:
-        """Work on, and read on, when it is this connection's turn in the line."""
+        """Gets in line. Work and reading go on when it is this connection's turn."""
         self._in_line = True
         self._read(False)
         self._turns.line_up(self, len(self._splitter.rest) <= SHORT_BYTES)
 
     def start_some(self) -> None:
-        """It is this connection's turn in the line: start some of the requests that have come."""
+        """Called when it is this connection's turn in the line: starts some of the requests that
+        have come."""
         self._in_line = False
         if self.closed:
-            self._read(True)  # what comes is dropped
+            self._read(True)  # what the client sends is dropped
         else:
             self._pump(True)
 
     def _pump(self, in_turn: bool = False) -> None:
-        """Start the requests that may start."""
+        """Starts the requests that may start."""
         raise NotImplementedError
 
     def _wait(self, clock: Clock, wait_ms: int) -> None:
-        """The client has to wait: its requests are not started, nor is it read."""
+        """Mutes the connection for `wait_ms`: no request is started and nothing is read."""
         if self._mute is None:
             self._mute = Mute(clock, self._waited)
         self._mute.for_ms(wait_ms)
@@ -89,13 +91,13 @@ class ClientSocket(Receiver):
         self._soon(self._pump)
 
     def hold_back(self, clock: Clock, wait_ms: int) -> None:
-        """Read nothing for so long."""
+        """Reads nothing for `wait_ms`."""
         self._quiet = False
         self._set_reading(False)
         self._wait(clock, wait_ms)
 
     def turn_away(self, clock: Clock, wait_ms: int) -> None:
-        """Read nothing for so long, then close."""
+        """Reads nothing for `wait_ms`, then closes the connection."""
         self._stats.refused += 1
         self._set_reading(False)
         self.closed = True
@@ -149,7 +151,8 @@ class ClientSocket(Receiver):
         self.abort()
 
     def _overdue(self) -> None:
-        """Others wait for the memory that this connection has held for too long."""
+        """Drops the connection, because others wait for the memory that it has held for too
+        long."""
         self._stats.overdue += 1
         size = self.account.size
         log.warning("client is too slow for the memory it holds", client=self.host, bytes=size)

@@ -1,18 +1,19 @@
 """One client connection: takes frames and sends replies in the order of the requests.
 
 Rules:
+
 - A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
-- A request starts when every request before it has been answered or is of the same lane (`lanes`),
-  so that it sees their effects. No request starts while one is worked on in slices.
-- Connections take turns in starting requests (`turns`). A frame is cut out of what has come when
-  the one before it has started.
+- A request starts when every request before it has been answered or is of the same lane
+  (`decoding`), so that it sees their effects. No request starts while one is worked on in slices.
+- Connections take turns in starting requests (`turns`). A frame is cut out of the received bytes
+  when the frame before it has started.
 - With too many slots or too many unsent bytes, or while a whole frame waits, the socket is not read
-  any further. A client that takes less than a quarter of the bytes within `write_stall_timeout_ms`
+  any further. A client that reads less than a quarter of the bytes within `write_stall_timeout_ms`
   is disconnected.
-- Large frames are only read, and requests only started, as long as there is room for what the
-  connection holds (`byte_budget`).
+- Large frames are read, and requests started, only while there is room for what the connection
+  holds (`byte_budget`).
 - A malformed frame or an unsupported request closes this connection and logs one line.
-- Where clients must say who they are, frames go to the gate first (`sasl_gate`).
+- Where clients must log in, frames go to the gate first (`sasl_gate`).
 - A reply never starts the next request of its connection in the same call, because the caller that
   answers still has other work to finish.
 """
@@ -51,7 +52,7 @@ API_VERSIONS_KEY = 18
 
 
 class Connection(ClientSocket):
-    """The asyncio protocol of one accepted socket. `registry`: all connections of the listener."""
+    """The asyncio protocol of one accepted socket. `registry`: the connections of the listener."""
 
     make_slot: Callable[..., Slot] = Slot
 
@@ -77,7 +78,7 @@ class Connection(ClientSocket):
         self._gate: SaslGate | None = None
         self.software = ("", "")
         self.active = True
-        """Data has come or left since the listener last looked."""
+        """Whether data has come or left since the listener last looked."""
         self.idle_since_ms = 0
 
     @property
@@ -126,7 +127,7 @@ class Connection(ClientSocket):
         if self._mute is not None:
             self._mute.cancel()
             self._mute = None
-        # Breaks reference cycles: the garbage collector may never look at this object again.
+        # This breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
 
@@ -143,7 +144,7 @@ class Connection(ClientSocket):
             self._quiet = False
             self._splitter.feed(data)
         if len(data) >= READ_BYTES and self._turns.used_up():
-            self._line_up()  # more is there, most likely
+            self._line_up()  # most likely there is more
         if self.closed or self._stopped:
             return
         if self.account.incoming and not self._splitter.missing:
@@ -166,7 +167,7 @@ class Connection(ClientSocket):
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
-        """`slot` has its reply: sends every reply that is ready, in order."""
+        """Called when `slot` has its reply: sends every reply that is ready, in order."""
         self.active = True
         self._unanswered -= 1
         if slot.held:
@@ -189,8 +190,8 @@ class Connection(ClientSocket):
         return self._held > 0
 
     def hold(self) -> None:
-        """The work of a slot comes in slices, or the client has to wait: starts no request until
-        that is done."""
+        """Starts no request until `slot` is done, because its work comes in slices, or until
+        `release`."""
         self._held += 1
 
     def release(self) -> None:
@@ -199,20 +200,21 @@ class Connection(ClientSocket):
         self._soon(self._pump)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Sends bytes that are no slot's reply, behind the replies that are ready."""
+        """Sends bytes that are not the reply of a slot, behind the replies that are ready."""
         self._send_ready()
         if not self.closed:
             self._out.write(data)
 
     def identify(self, principal: str) -> None:
-        """The client has said who it is."""
+        """Sets the client that has logged in."""
         self.session.access = self._endpoint.access(principal, self.host)
 
     def _pump(self, in_turn: bool = False) -> None:
-        """Starts the requests that may start and writes the replies that became ready in one go.
-        Repeats this if the writing made room, since requests answered at once leave no other event
-        to continue. Gets in line if it has more requests than this turn of the loop has time for,
-        or a step of a login, which takes as long as a dozen heartbeats."""
+        """Starts the requests that may start, and writes the replies that became ready in one go.
+
+        Repeats this if the writing made room, because no other event follows when requests are
+        answered at once. Gets in line if it has more requests than this turn of the loop has time
+        for, or a step of a login, which takes as long as a dozen heartbeats."""
         elapsed, until_ns = self._turns.elapsed, 0
         if self._in_line:
             self._send_ready()
@@ -235,7 +237,7 @@ class Connection(ClientSocket):
                         self._start(frame)
                     started = True
                     if not until_ns:
-                        break  # it was the only one
+                        break  # nothing more has come
                 self._pumping = False
                 if not self.closed:
                     self._send_ready()
@@ -249,8 +251,8 @@ class Connection(ClientSocket):
             self._pumping = False
 
     def _give_up(self) -> None:
-        """Closes the connection after a bug of ours or for want of memory: there may be no slot to
-        answer, or a reply is lost."""
+        """Closes the connection after a bug of ours, or when there is no memory left. There may be
+        no slot to answer, or a reply is lost."""
         log.exception("requests cannot be handled; connection closed", client=self.host)
         self.abort()
 
@@ -262,7 +264,7 @@ class Connection(ClientSocket):
         if frame is None or self._out.draining or self._held or self.closed or self._mute:
             return False
         if self._unanswered:
-            # All unanswered requests are of one lane, so the newest one tells it.
+            # All unanswered requests are of one lane, so the newest one has it.
             lane, newest = lane_of(frame), self._slots[-1]
             if lane is None or lane != (newest.lane or lane_of(newest.request_frame)):
                 return False
@@ -317,7 +319,7 @@ class Connection(ClientSocket):
     def _decoded(
         self, frame: bytes, header: RequestHeader, api: Api, size: int, found: Decoded | Exception
     ) -> None:
-        """Goes on with a request that was decoded in a thread, or could not be."""
+        """Goes on with a request after the thread has decoded it, or has failed to."""
         if self.closed:
             return
         self._held -= 1
@@ -354,7 +356,8 @@ class Connection(ClientSocket):
             slot.lane, slot.request_frame = lane_of(frame), b""
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
-        # A client may always ask with a newer version: the v0 body with the error tells it ours.
+        # A client may ask with a newer version than ours. The v0 body with the error names our
+        # versions.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
         slot = self.make_slot(self, api, known, b"")
@@ -362,8 +365,8 @@ class Connection(ClientSocket):
         slot.send(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 
     def _send_ready(self) -> None:
-        """Writes the replies that are ready at the front. Reads on only while there is room for
-        more requests and replies."""
+        """Writes the replies that are ready at the front. Goes on reading only while there is room
+        for more requests and replies."""
         slots, last = self._slots, False
         ready = []
         while slots and slots[0].done and not last:

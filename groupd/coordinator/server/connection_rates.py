@@ -1,4 +1,4 @@
-"""How many connections may be opened in a second (docs/spec/security.md#5.2): all together, on one
+"""How many connections may be opened in a second (docs/spec/security.md#5.2): in all, on one
 listener, and from one address.
 
 Beyond `max.connection.creation.rate` a connection has to wait before it is read. Beyond the quota
@@ -26,22 +26,23 @@ log = structlog.get_logger("groupd.connection")
 
 
 class Arriving(Protocol):
-    """A connection that has just been accepted. `host`: its address, with a slash before it."""
+    """A connection that has just been accepted. `host`: the client's address, with a slash before
+    it."""
 
     host: str
 
     def hold_back(self, clock: Clock, wait_ms: int) -> None:
-        """Read nothing for so long."""
+        """Reads nothing for `wait_ms`."""
         ...
 
     def turn_away(self, clock: Clock, wait_ms: int) -> None:
-        """Read nothing for so long, then close."""
+        """Reads nothing for `wait_ms`, then closes the connection."""
         ...
 
 
 class ConnectionRates:
-    """The rates at which connections are opened, on one listener, or with `of_all` None on all of
-    them. `clock`: that of the sockets. `quotas`: has the quotas of addresses."""
+    """The rates at which connections are opened: on one listener, or on all listeners if `of_all`
+    is None. `clock`: the clock of the sockets. `quotas`: the quotas of addresses."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class ConnectionRates:
         self._by_address = Recent(lambda: Rate(windows), IDLE_MS, CLIENTS_MAX)
 
     def admit(self, connection: Arriving) -> None:
-        """Let the connection in, perhaps after a while."""
+        """Lets the connection in, perhaps after a while, or turns it away."""
         now_ms = self._clock.monotonic_ms()
         wait_ms = self.wait_ms(now_ms)
         rates = self if self._of_all is None else self._of_all
@@ -82,8 +83,8 @@ class ConnectionRates:
         return wait_ms
 
     def refused_ms(self, address: str, now_ms: int) -> int:
-        """Counts a connection of an address, unless it is refused. Returns after how long it is to
-        be closed, in ms; 0: it is not refused."""
+        """Counts a connection of an address, unless it is refused. Returns the time in ms after
+        which a refused one is to be closed; 0: it is not refused."""
         bound = self._quotas.connection_rate(address)
         if bound is None:
             return 0

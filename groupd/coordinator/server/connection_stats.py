@@ -15,8 +15,8 @@ ApiVersion = tuple[int, int]
 
 
 class CertificateFacts(Struct, frozen=True):
-    """The figures of a certificate. `expires`: seconds since 1970. `reloads`, `failed_reloads`:
-    how often it was read again."""
+    """Facts about a certificate for the metrics. `expires`: seconds since 1970. `reloads`,
+    `failed_reloads`: how often it was read again, and how often that failed."""
 
     listener: str
     expires: float
@@ -34,20 +34,20 @@ class Repeats:
 
 
 class SaslStats:
-    """Plain counters of all SASL listeners, which a scrape collects."""
+    """Plain counters of all SASL listeners. A scrape collects them."""
 
     def __init__(self) -> None:
         self.logins: Counter[tuple[str, str, bool, bool]] = Counter()
         """The logins by (listener, mechanism, whether it was a re-authentication, whether it
         succeeded). The mechanism is empty where the client has not chosen one."""
         self.no_reauthentication = 0
-        """Logins of clients that are not told how long their session lasts."""
+        """Logins of clients that cannot be told how long their session lasts."""
         self.expired = 0
         """Connections that were closed because their session was over."""
 
 
 class ConnectionStats:
-    """Plain counters, which a scrape collects."""
+    """Plain counters of a listener. A scrape collects them."""
 
     __slots__ = (
         "_repeats",
@@ -71,24 +71,24 @@ class ConnectionStats:
     def __init__(self) -> None:
         self.open = 0
         self.most = 0
-        """How many connections may be open: `max.connections`, or fewer for want of descriptors."""
+        """How many connections may be open: `max.connections`, or fewer if there are too few
+        descriptors."""
         self.blocked = 0
-        """Listening sockets whose clients wait, because nobody can be accepted."""
+        """Listening sockets on which clients wait, because no connection can be accepted."""
         self.accepted = 0
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
         self.overdue = 0
         self.budget: ByteBudget | None = None
-        """The memory that the connections hold; None without a listener."""
+        """The memory that the connections hold; None if there is no listener."""
         self.handshakes: Handshakes | None = None
-        """The handshakes of the TLS listeners; None without one."""
+        """The handshakes of the TLS listeners; None if there is no such listener."""
         self.certificates: Callable[[], Iterable[CertificateFacts]] = tuple
-        """The certificates of the TLS listeners."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()
-        """Requests that were handled, without repeated ones; see `all_requests`."""
+        """How many requests were handled, without repeated ones; see `all_requests`."""
         self.sasl = SaslStats()
         self._repeats: dict[ApiVersion, Repeats] = {}
 
@@ -101,6 +101,6 @@ class ConnectionStats:
         return sum(repeats.count for repeats in self._repeats.values())
 
     def all_requests(self) -> dict[ApiVersion, int]:
-        """All requests, by API and version, sorted."""
+        """How many requests there were with repeated ones, by API and version, sorted."""
         found = self.requests + Counter({api: r.count for api, r in self._repeats.items()})
         return dict(sorted(found.items()))

@@ -1,6 +1,5 @@
-"""Decodes requests: short ones at once, long ones in a thread. And decides which requests of one
-connection may be under way together: those of the same lane (ADR 30).
-"""
+"""Decodes requests: short ones at once, long ones in a thread. Also decides which requests of one
+connection may be under way together: those of the same lane (ADR 30)."""
 
 from __future__ import annotations
 
@@ -14,17 +13,21 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader, parse_request_header
 from groupd.protocol.wire.registry import Api, LongRequest, MalformedRequest
 
-# Kafka works on one request of a connection at a time, and clients rely on that: a client that
-# sends Produce and then ListOffsets, without waiting in between, would otherwise get an offset from
+# Lanes --------------------------------------------------------------------------------------
+
+# Kafka works on one request of a connection at a time, and clients rely on that. Otherwise a client
+# that sends Produce and then ListOffsets, without waiting in between, would get an offset from
 # before its own records. So a request starts when every request before it has been answered.
+#
 # Exceptions are requests whose effects happen in order anyway, and which together can share an
-# fsync. Each API says so in its row (`Api.lane`); one that says nothing runs alone on its
-# connection.
+# fsync. Each API says so in its row (`Api.lane`). A request of an API without a lane runs alone on
+# its connection.
 
 _LANES = {api.key.to_bytes(2, "big"): api.lane for api in API_BY_KEY.values()}
 _NAMED = {key: lane for key, lane in _LANES.items() if isinstance(lane, str)}
 _READ = {key: lane for key, lane in _LANES.items() if callable(lane)}
-"""By the first bytes of a frame: lanes that have one name, and those that are read in the frame."""
+"""The lanes by the first bytes of a frame: either the name of the lane, or a function that reads it
+in the frame."""
 
 
 def lane_of(frame: bytes) -> str | None:
@@ -42,13 +45,16 @@ def lane_of(frame: bytes) -> str | None:
         return None
 
 
+# Long requests ------------------------------------------------------------------------------
+
 # Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of
-# them is decoded again in a thread of its own, where Python gives the event loop its turn every few
-# milliseconds. There is one such thread, so only one request at a time takes the memory of being
-# decoded. Beyond `request_max_items` a request is refused like a frame that is too large.
+# them is decoded again in a thread, where Python gives the event loop its turn every few
+# milliseconds. There is one such thread, so only one request at a time takes the memory that
+# decoding needs. A request with more than `request_max_items` is refused like a frame that is too
+# large.
 
 AT_ONCE = 4000
-"""Items of a request that are decoded at once: they take about two milliseconds."""
+"""How many items of a request are decoded at once: they take about two milliseconds."""
 
 Decoded = tuple[Any, int]
 """(request, number of its items)."""
@@ -68,14 +74,14 @@ class Decoder:
     def in_thread(
         self, owner: Hashable, frame: bytes, header: RequestHeader, api: Api, done: Done
     ) -> None:
-        """Calls `done` with the request and the number of its items, or with a MalformedRequest, in
-        a later turn of the running loop. `owner` has one request at a time here."""
+        """Calls `done` in a later turn of the running loop, with the request and the number of its
+        items, or with a MalformedRequest. An `owner` has one request at a time here."""
         self._line[owner] = partial(self._whole, frame, header, api), done
         self._next()
 
     def forget(self, owner: Hashable) -> None:
-        """The request of `owner` is not wanted any more; if its turn has come, `done` is called all
-        the same."""
+        """Drops the request of `owner`. If it is being decoded already, `done` is called all the
+        same."""
         self._line.pop(owner, None)
 
     def _next(self) -> None:
@@ -85,7 +91,7 @@ class Decoder:
             self._thread = ThreadPoolExecutor(1, "decoding")
         work, done = self._line.pop(next(iter(self._line)))
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        # Set only now: if no thread can be started, the next request tries again.
+        # This is set only now: if no thread can be started, the next request tries again.
         self._busy = True
         future.add_done_callback(partial(self._told, done))
 

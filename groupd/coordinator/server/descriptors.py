@@ -1,6 +1,5 @@
-"""File descriptors: a process that has none left can accept no connection and open no file. So
-fewer connections are allowed than there are descriptors.
-"""
+"""File descriptors: a process without free ones can accept no connection and open no file. So fewer
+connections are allowed than there are descriptors."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from contextlib import suppress
 import structlog
 
 RESERVED = 384
-"""Descriptors that are kept free of clients: for the store, the admin port (`admin_http` has places
-for 240 connections), further nodes of `--workers`, files."""
+"""Descriptors that Kafka clients cannot take: for the store, the admin port (`admin.places` limits
+its connections), further nodes of `--workers`, and files."""
 
 log = structlog.get_logger("groupd.daemon")
 
 
 def raise_limit(max_connections: int) -> None:
-    """Raises the soft limit of this process, as far as `max.connections` needs it and the hard one
+    """Raises the soft limit of this process as far as `max.connections` needs it and the hard limit
     allows."""
     wanted = max_connections + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -27,8 +26,8 @@ def raise_limit(max_connections: int) -> None:
 
 
 def warn_if_few(max_connections: int) -> None:
-    """Writes one line to the log if the limit is too low for nine tenths of `max.connections`. Of a
-    limit that is a little lower, such as the usual 20,000, the log tells when it is reached."""
+    """Writes one line to the log if the limit is too low for nine tenths of `max.connections`. A
+    limit that is a little lower, such as the usual 20,000, is logged when it is reached."""
     allowed = most_connections(max_connections)
     if allowed < max_connections * 9 // 10:
         log.warning(

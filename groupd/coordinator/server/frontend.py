@@ -15,8 +15,8 @@ from groupd.protocol.wire.registry import Api
 
 
 class Frontend:
-    """Builds the request context. Answers ApiVersions itself, because that is about the wire.
-    `subscriptions()`: see `VersionsAnswer`."""
+    """Builds the request context. Answers ApiVersions itself, because that request is about the
+    wire. `subscriptions()`: see `VersionsAnswer`."""
 
     def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
         self._broker = broker

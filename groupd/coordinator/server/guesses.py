@@ -1,10 +1,10 @@
-"""Slows down who guesses passwords (`docs/spec/security.md#2.2`): not everybody of an address, and
-not by the number of connections. So it is asked when a login has been judged, before its client is
-told anything.
+"""Slows down clients that guess passwords (`docs/spec/security.md#2.2`): not all clients of an
+address, and independent of the number of connections. So this module is asked when a login has been
+judged, before its client is answered.
 
-Wrong passwords count for the user and the network of the client together, and for the network. A
-guesser at one user keeps nobody waiting who logs in as another; one that tries many users makes
-those wait who have not logged in from there lately.
+Wrong passwords count twice: for the user together with the network of the client, and for the
+network. A client that guesses at one user keeps no client waiting that logs in as another user. A
+client that tries many users makes those users wait that have not logged in from its network lately.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ WINDOW_S = 10.0
 
 
 class RecentFailures:
-    """`limit`: failures of a key in `WINDOW_S`. They may come at once; then the next one is allowed
-    after `WINDOW_S / limit`, and so on. 0: no limit. `most`: keys that are remembered; to make room
-    for one more, the key whose last failure is the oldest is forgotten. `elapsed`: a clock in
-    seconds."""
+    """The recent failures of keys. `limit`: how many failures a key may have in `WINDOW_S`; 0: no
+    limit. They may come all at once; then one more is allowed after each `WINDOW_S / limit`.
+    `most`: how many keys are remembered; to make room for another, the key whose last failure is
+    the oldest is forgotten. `elapsed()`: a clock in seconds."""
 
     def __init__(self, limit: int, most: int, elapsed: Callable[[], float]) -> None:
         self._each_s = WINDOW_S / limit if limit else 0.0
         self._most = most
         self._elapsed = elapsed
         self._forgotten: OrderedDict[Hashable, float] = OrderedDict()
-        """When all failures of a key are forgotten."""
+        """The time at which all failures of a key are forgotten, by key."""
 
     def __len__(self) -> int:
         return len(self._forgotten)
@@ -44,7 +44,7 @@ class RecentFailures:
             self._forgotten.popitem(last=False)
 
     def wait_s(self, key: Hashable) -> float:
-        """Seconds until the key may fail once more; 0: now."""
+        """The time in seconds until the key may fail once more; 0: now."""
         at = self._forgotten.get(key)
         if at is None:
             return 0.0
@@ -53,11 +53,11 @@ class RecentFailures:
 
 
 REMEMBERED_MAX = 10_000
-"""Networks, and users from a network, whose wrong passwords are remembered; users from a network
-that have logged in."""
+"""How many networks, and how many users from a network, are remembered with their wrong passwords;
+also how many users from a network that have logged in."""
 
 LATELY_MS = 7 * 24 * 3600 * 1000
-"""A user that has logged in from a network is known there for so long."""
+"""For this long a user that has logged in from a network is known there."""
 
 
 class Guesses:
@@ -74,8 +74,8 @@ class Guesses:
         self._known: Recent[bool] = Recent(lambda: True, LATELY_MS, REMEMBERED_MAX)
 
     def wait_ms(self, host: str, user: str) -> int:
-        """How long a client of `host` has to wait for the answer to a login as `user`, right or
-        wrong."""
+        """How long a client of `host` has to wait for the answer to a login as `user`, in ms,
+        whether its password is right or wrong."""
         network, name = network_of(host), short(user)
         wait_s = self._of_user.wait_s((network, name))
         if (network, name) not in self._known:
@@ -83,7 +83,7 @@ class Guesses:
         return round(wait_s * 1000)
 
     def wrong(self, host: str, user: str) -> None:
-        """The client is about to be told that its password is wrong."""
+        """Counts a wrong password. Called before the client is answered."""
         network = network_of(host)
         self._of_user.add((network, short(user)))
         self._of_network.add(network)

@@ -1,11 +1,13 @@
-"""The TLS handshakes of a process: how many are under way, and whose turn it is.
+"""The TLS handshakes of a process: how many are under way, and which is next.
 
 A handshake costs the loop more than hundreds of heartbeats, and memory until it ends. So clients
-whose first message is there stand in line; each turn of the loop begins a few handshakes, and only
-so many are under way at once. Networks take turns, and of one network the newest client comes
-first. While others wait, the oldest handshake of the network that has most has to make room: at
-once for a network that has fewer, and for its own newer clients when it has had a fair time. So
-clients that stop halfway cannot keep the others out.
+whose first message has arrived wait in a line. Each turn of the loop begins a few handshakes, and
+only a limited number is under way at once.
+
+Networks take turns, and within a network the newest client comes first. While clients wait, the
+oldest handshake of the network with most handshakes has to make room: at once for a network that
+has fewer, and for its own newer clients when it has had a fair time. So clients that stop halfway
+cannot keep the others out.
 """
 
 from __future__ import annotations
@@ -19,33 +21,32 @@ from groupd.coordinator.runtime.clock import Clock, TimerHandle, elapsed_ns
 from groupd.coordinator.server.by_network import ByNetwork, network_of
 
 FAIR_SHARE = 40
-"""A handshake need not make room for others of its own network before this part of its time: by
-default a quarter of a second. With 500 places, 2000 clients of one network a second can begin."""
+"""A handshake need not make room for others of its own network before it has had this fraction (one
+in 40) of its time limit: by default a quarter of a second. With 500 places, 2000 clients of one
+network can begin in a second."""
 
 SHARE_NS = 2_000_000
-"""Handshakes are begun for so long in one turn of the loop; at least one is begun."""
+"""For this long handshakes are begun in one turn of the loop; at least one is begun."""
 
 
 class Shaking(Protocol):
     """A connection that has not finished its handshake."""
 
     @property
-    def host(self) -> str:
-        """The address of the client."""
-        ...
+    def host(self) -> str: ...
 
     def begin(self) -> None:
-        """It is this connection's turn."""
+        """Begins the handshake: it is this connection's turn."""
         ...
 
     def too_late(self) -> None:
-        """The handshake has had its time."""
+        """Ends the handshake: its time is over."""
         ...
 
 
 class Handshakes:
-    """The handshakes of a process. `clock`: that of the sockets. `succeeded` and `failed` count
-    those that have ended."""
+    """The handshakes of a process. `clock`: the clock of the sockets. `succeeded` and `failed`
+    count the handshakes that have ended."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, elapsed: Callable[[], int] = elapsed_ns
@@ -55,7 +56,7 @@ class Handshakes:
         self._clock = clock
         self._elapsed = elapsed
         self._deadlines: dict[Shaking, TimerHandle] = {}
-        """The timers of all connections that have not finished."""
+        """The timers of all connections that have not finished their handshake."""
         self._line: ByNetwork[Shaking] = ByNetwork()
         self._under_way: ByNetwork[Shaking] = ByNetwork()
         self._begun_ms: dict[Shaking, int] = {}
@@ -67,24 +68,25 @@ class Handshakes:
 
     @property
     def pending(self) -> int:
-        """Connections that have not finished their handshake, whether it has begun or not."""
+        """How many connections have not finished their handshake, whether it has begun or not."""
         return len(self._deadlines)
 
     def opened(self, connection: Shaking) -> None:
-        """The connection has been accepted and may send: its time runs. A second call changes
-        nothing."""
+        """Starts the time limit of a connection that has been accepted and may send. A second call
+        changes nothing."""
         if connection in self._deadlines:
             return
         due = self._clock.monotonic_ms() + self._timeout_ms
         self._deadlines[connection] = self._clock.call_at(due, connection.too_late)
 
     def line_up(self, connection: Shaking) -> None:
-        """The first message of the client is there. `begin` is called later, never at once."""
+        """Puts a connection into the line when the first message of its client has arrived. `begin`
+        is called later, never at once."""
         self._line.add(connection, network_of(connection.host))
         self._schedule()
 
     def ended(self, connection: Shaking, succeeded: bool) -> None:
-        """The handshake is over. A second call changes nothing."""
+        """Notes that the handshake is over. A second call changes nothing."""
         deadline = self._deadlines.pop(connection, None)
         if deadline is None:
             return
@@ -119,8 +121,8 @@ class Handshakes:
         self._schedule()
 
     def _make_room(self) -> str | None:
-        """The network of the next client, for which one handshake has been ended; None: there is no
-        room yet."""
+        """Ends one handshake and returns the network whose client may take its place; None: no
+        handshake has to make room yet."""
         under_way = self._under_way
         network = min(self._line.networks, key=under_way.weight_of)
         most = under_way.heaviest()

@@ -1,9 +1,9 @@
 """The thread that judges what takes too long for the event loop: the signatures of tokens.
 
-One piece of work is in the thread at a time; the others wait on the loop. Networks take turns, and
-of one network the newest client comes first. A piece that waits goes when its connection does.
-Beyond `WAITING_BYTES_MAX` a client of the network that has most there is turned away: the one that
-has waited longest.
+The thread works on one token at a time; the others wait on the loop. Networks take turns, and
+within a network the newest client comes first. Waiting work is dropped when its connection ends.
+When more than `WAITING_BYTES_MAX` wait, a client of the network with most bytes is turned away: the
+one that has waited longest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from groupd.coordinator.security.sasl.mechanisms import Rejected, SaslStep
 from groupd.coordinator.server.by_network import ByNetwork
 
 WAITING_BYTES_MAX = 16 * 1024 * 1024
-"""Bytes of all messages that wait. A token has one or two thousand."""
+"""The most bytes of all messages that wait. A token has one or two thousand."""
 
 MESSAGE_BYTES = 1024
-"""Bytes that a waiting message counts for besides its own."""
+"""How many bytes a waiting message counts for besides its own."""
 
 
 class _Work(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Judge:
         self._closed = False
         self._line: ByNetwork[Hashable] = ByNetwork()
         self._work: dict[Hashable, _Work] = {}
-        """The work of each client in line."""
+        """The work of each client in the line."""
 
     @property
     def waiting(self) -> int:
@@ -52,9 +52,9 @@ class Judge:
         do: Callable[[], SaslStep],
         done: Callable[[SaslStep | None], None],
     ) -> None:
-        """Calls `do` in the thread, and `done` with its result in a later turn of the running loop;
-        with None if the client is turned away. `size`: bytes that the work holds. A client has one
-        piece of work at a time."""
+        """Calls `do` in the thread, and `done` in a later turn of the running loop: with the
+        result, or with None if the client is turned away. `size`: the bytes that the work holds. A
+        client has one piece of work at a time."""
         self._work[client] = _Work(do, done)
         self._line.add(client, network, size + MESSAGE_BYTES)
         while self._line.weight > self._most:
@@ -65,7 +65,7 @@ class Judge:
         self._next()
 
     def leave(self, client: Hashable) -> None:
-        """The client is gone: its work need not be done, unless it has begun."""
+        """Drops the work of a client that is gone, unless it has begun."""
         self._line.discard(client)
         self._work.pop(client, None)
 
@@ -92,7 +92,7 @@ class Judge:
             if error is None:
                 work.done(future.result())
             else:
-                # A bug of ours. The text of the error may hold a part of the token.
+                # This is a bug of ours. The text of the error may hold a part of the token.
                 what = f"cannot be judged: {type(error).__name__}"
                 work.done(Rejected("Authentication failed", what))
 

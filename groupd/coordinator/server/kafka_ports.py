@@ -26,7 +26,8 @@ from groupd.coordinator.server.turns import Fairness
 
 
 class TlsEndpoint:
-    """TLS of one listener, as its connections see it. `line`: where they wait for their turn."""
+    """TLS of one listener, as its connections see it. `line`: where they wait for their
+    handshakes."""
 
     def __init__(self, tls: ListenerTls, line: Handshakes) -> None:
         self._tls = tls
@@ -37,7 +38,7 @@ class TlsEndpoint:
         return self._tls.context
 
     def opened(self, inner: Connection, connection: SSLObject) -> None:
-        """The principal is the one of the certificate, except where SASL tells it."""
+        """Takes the principal from the certificate, unless the listener has SASL."""
         if self._tls.listener.protocol.sasl:
             return
         try:
@@ -49,9 +50,9 @@ class TlsEndpoint:
 
 
 class KafkaPorts:
-    """`open` them once. `make`: makes a connection. `access`: what a principal may do. `sasl`: how
-    clients say who they are. `metering`: counts what they use of their quotas. `tls`: that of the
-    listeners that have it, by name."""
+    """All listeners of a broker. `make` makes a connection. `access`: what a principal may do.
+    `sasl`: how clients log in. `metering`: counts their use of quotas. `tls`: the TLS of the
+    listeners that have it, by name. Call `open` once."""
 
     def __init__(
         self,
@@ -83,8 +84,8 @@ class KafkaPorts:
         self._listeners: list[KafkaListener] = []
 
     async def open(self, listeners: Iterable[Listener]) -> Mapping[str, tuple[str, int]]:
-        """Listen. Returns the bound addresses by name, in order. Raises CannotListen; then some
-        ports may be open."""
+        """Starts to listen. Returns the bound addresses by name, in order. Raises CannotListen;
+        then some ports may be open."""
         bound: dict[str, tuple[str, int]] = {}
         rates = ConnectionRates(self._config, self._clock, self._metering.quotas)
         for listener in listeners:
@@ -134,12 +135,12 @@ class KafkaPorts:
         ]
 
     def reload_certificates(self) -> None:
-        """Read all of them again, whether their files have changed or not."""
+        """Reads all certificates again, whether their files have changed or not."""
         for tls in self._tls.values():
             tls.reload()
 
     def _look_at_files(self) -> None:
-        self._arm()  # first: an error of one file must not end the looking
+        self._arm()  # first, so that an error of one file does not end the regular looks
         for tls in self._tls.values():
             tls.look()
 
@@ -149,14 +150,14 @@ class KafkaPorts:
             self._timer = self._clock.call_at(due, self._look_at_files)
 
     def close_listeners(self) -> None:
-        """Accept no more connections; open ones stay."""
+        """Stops accepting connections; open ones stay."""
         if self._timer is not None:
             self._timer.cancel()
         for listener in self._listeners:
             listener.close_listener()
 
     def stop_reading(self) -> None:
-        """Take no new requests; those under way can still be answered."""
+        """Takes no new requests; those under way can still be answered."""
         for listener in self._listeners:
             listener.stop_reading()
 

@@ -24,7 +24,8 @@ CLOSE_POLL_S = 0.01
 
 
 class CannotListen(Exception):
-    """`str()` is one line that says what is wrong and how to correct it."""
+    """A listener cannot be opened. `str()` is one line that says what is wrong and how to correct
+    it."""
 
 
 def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotListen:
@@ -38,8 +39,8 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 
 class KafkaListener:
-    """All connections of one listening socket. `clock`: the clock of the sockets. `make`: makes a
-    connection. `of_all`: the connections of all listeners, whose limits hold too. `wrap`: puts TLS
+    """All connections of one listening socket. `clock`: the clock of the sockets. `make` makes a
+    connection. `of_all`: the connections of all listeners, whose limits hold too. `wrap` puts TLS
     around a connection."""
 
     def __init__(
@@ -69,8 +70,8 @@ class KafkaListener:
         self._sweep: TimerHandle | None = None
 
     async def start(self, host: str, port: int, flag: str = "--listen") -> tuple[str, int]:
-        """Listens and returns the bound address. An empty `host`: all interfaces. `flag`: where the
-        address comes from. Raises CannotListen."""
+        """Listens and returns the bound address. `host` empty: all interfaces. `flag`: the setting
+        that the address comes from. Raises CannotListen."""
         try:
             for bound in await _bound(host, port):
                 self._listen(bound)
@@ -94,7 +95,7 @@ class KafkaListener:
         acceptor.start()
 
     def close_listener(self) -> None:
-        """Accepts no more connections; open ones stay."""
+        """Stops accepting connections; open ones stay."""
         for acceptor in self._acceptors:
             acceptor.close()
         if self._sweep is not None:
@@ -108,8 +109,8 @@ class KafkaListener:
 
     async def close_connections(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Closes each connection once its written replies have been sent, and aborts those that
-        take longer than `timeout_s`. Long replies are finished first. Connections accepted in the
-        meantime are closed too."""
+        take longer than `timeout_s`. Long replies are finished first. Connections that are accepted
+        in the meantime are closed too."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
@@ -134,7 +135,8 @@ class KafkaListener:
         )
 
     def _forget_stored_replies(self) -> None:
-        """Quotas have changed: where each request counts, none may get a stored reply."""
+        """Forgets all stored replies after a change of quotas: where each request counts, none may
+        be answered with a stored reply."""
         for connection in self._connections:
             connection.stored_replies.clear()
 
@@ -152,7 +154,7 @@ class KafkaListener:
                 connection.idle_since_ms = now_ms
             elif connection.idle_since_ms <= oldest and connection.idle:
                 if connection.closed:
-                    connection.abort()  # closed before, but the client has not read its last reply
+                    connection.abort()  # its client has not read the last reply
                 else:
                     connection.close()
         self._fairness.crowds.look(self._stats.accepted, self._stats.open)
@@ -160,7 +162,8 @@ class KafkaListener:
 
 
 async def _bound(host: str, port: int) -> list[socket]:
-    """Sockets that are bound to the addresses of `host` and do not listen yet. Raises OSError."""
+    """The sockets that are bound to the addresses of `host` and do not listen yet. Raises
+    OSError."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
     try:

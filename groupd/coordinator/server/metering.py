@@ -1,13 +1,14 @@
-"""Counts what requests use of the quotas of their clients, and makes clients wait
+"""Counts how much requests use of the quotas of their clients, and makes clients wait
 (docs/spec/security.md#5.1).
 
-A reply leaves at once and says how long its client is to wait (KIP-219). For so long the connection
-is muted: it is not read, and requests that have come are not started. A new connection also waits
-for what its client was told on another one (`owed_ms`). So a client that does not wait by itself,
-or connects again, gains nothing.
+A reply leaves at once and says how long its client is to wait (KIP-219). For this time the
+connection is muted: it is not read, and requests that have arrived are not started. A new
+connection also waits for the rest of the time that its client was told on another one (`owed_ms`).
+So a client that does not wait by itself, or connects again, gains nothing.
 
-Time is that of the broker, so a test that stops it also stops the waiting. How long a request has
-been worked on is measured by another clock, `elapsed_ns`, which stands still in recordings.
+Waiting times run by the broker's clock, so a test that stops it also stops the waiting. How long a
+request has been worked on is measured by another clock, `elapsed_ns`, which stands still in
+recordings.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from groupd.protocol.wire.api.transactions import ADD_PARTITIONS_TO_TXN, WRITE_T
 from groupd.protocol.wire.header import RequestHeader
 
 _BETWEEN_BROKERS = ((WRITE_TXN_MARKERS.key, 0), (ADD_PARTITIONS_TO_TXN.key, 4))
-"""Keys of APIs, and the version from which on only brokers use them. They cost no time."""
+"""The keys of APIs that only brokers use, each with the version from which on that is so. They cost
+clients no time."""
 
 _MUTATIONS = (CREATE_TOPICS.key, DELETE_TOPICS.key, CREATE_PARTITIONS.key)
 
 
 class Metering:
-    """Counts what the connections of a process use of their quotas. `clock`: the broker's."""
+    """Counts how much the connections of a process use of their quotas. `clock`: the broker's."""
 
     __slots__ = ("clock", "elapsed_ns", "quotas")
 
@@ -49,14 +51,15 @@ class Metering:
         self.elapsed_ns = elapsed_ns
 
     def of(self, principal: str, header: RequestHeader, size: int) -> RequestMeter | None:
-        """The meter of a request of `size` bytes that begins now; None: its client has no quota."""
+        """The meter of a request of `size` bytes that begins now; None if its client has no
+        quota."""
         limits = self.quotas.of(principal, header.client_id or "")
         return None if limits is None else RequestMeter(self, limits, header, size)
 
     def owed_ms(self, principal: str, header: RequestHeader, asked: set[Limit]) -> int:
-        """How long the client of a new connection has to wait before this request is taken. Each
-        quota is asked once, and then is in `asked`: what is used afterwards the connection is told
-        itself. So others of the same quota cannot keep it waiting."""
+        """How long the client of a new connection has to wait before this request is taken, in ms.
+        Each quota is asked once and is then in `asked`: for its own later uses the connection gets
+        its own waiting times. So other clients of the same quota cannot keep it waiting."""
         limits = self.quotas.of(principal, header.client_id or "")
         if limits is None:
             return 0
@@ -76,7 +79,7 @@ class Metering:
 
 
 class RequestMeter:
-    """Counts what one request uses."""
+    """Counts how much one request uses."""
 
     __slots__ = ("_header", "_limits", "_metering", "_since_ns", "_size", "_used_ns")
 
@@ -93,15 +96,15 @@ class RequestMeter:
 
     @property
     def counts_requests(self) -> bool:
-        """Whether each single request counts, so that none may be answered from a stored reply."""
+        """Whether each single request counts, so that none may be answered with a stored reply."""
         return self._limits.request is not None
 
     def start(self) -> None:
-        """The request is being worked on from now on."""
+        """Starts to count the time of the work on the request."""
         self._since_ns = self._metering.elapsed_ns()
 
     def stop(self) -> None:
-        """The request is not worked on for a while."""
+        """Stops counting until the next `start`: the request is not worked on for a while."""
         if self._since_ns is not None:
             self._used_ns += self._metering.elapsed_ns() - self._since_ns
             self._since_ns = None
@@ -125,8 +128,8 @@ class RequestMeter:
                 go, argument = work.throw, error
 
     def settle(self, reply: Any) -> int:
-        """The request is about to be answered with `reply`; None: it has no reply. Returns how long
-        its client has to wait, in ms: the longest of what its quotas say."""
+        """Counts the request, which is about to be answered with `reply`; None: it has no reply.
+        Returns how long its client has to wait, in ms: the longest wait of its quotas."""
         quotas, limits = self._metering.quotas, self._limits
         waits: list[tuple[int, str, Limit | None]] = []
         if isinstance(reply, Throttled):
@@ -154,22 +157,22 @@ class RequestMeter:
         return throttle_ms
 
     def framed(self, reply: Any, size: int) -> None:
-        """The reply has `size` bytes. They count if it answers a Fetch that has not been refused;
-        the bytes of its records have been counted already."""
+        """Counts the `size` bytes of a reply if it answers a Fetch that has not been refused. The
+        bytes of its records have been counted already."""
         limit = self._limits.fetch
         if limit is not None and isinstance(reply, FetchReply) and not reply.throttle_ms:
             self._metering.quotas.sent(limit, size - reply.counted)
 
 
 def between_brokers(header: RequestHeader) -> bool:
-    """Whether only brokers send such a request."""
+    """Whether only brokers send requests of this API and version."""
     return any(
         header.api_key == key and header.api_version >= since for key, since in _BETWEEN_BROKERS
     )
 
 
 class Mute:
-    """The time for which a connection is muted. `end()` is called when it is over."""
+    """The time for which a connection is muted. `end()` is called when the time is over."""
 
     __slots__ = ("_clock", "_end", "_timer", "_until_ms")
 
@@ -180,7 +183,7 @@ class Mute:
         self._timer: TimerHandle | None = None
 
     def for_ms(self, throttle_ms: int) -> None:
-        """Mutes the connection from now on, for so long at least."""
+        """Mutes the connection from now on for at least `throttle_ms`."""
         self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + throttle_ms)
         if self._timer is None:
             self._timer = self._clock.call_at(self._until_ms, self._ring)
@@ -200,8 +203,8 @@ class Mute:
 
 
 def _nothing() -> None:
-    """Does nothing: stands in for `end` once the connection has ended."""
+    """Stands in for `end` once the connection has ended."""
 
 
 UNMETERED = Metering(Quotas(lambda: 0), SystemClock(), elapsed_ns)
-"""Counts nothing: there are no quotas."""
+"""A metering without quotas, which counts nothing."""

@@ -1,4 +1,4 @@
-"""The open connections of a listener: how many there may be, in all and of one address."""
+"""The open connections of a listener, and how many there may be in all and from one address."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ C = TypeVar("C", bound=_Placed)
 
 
 class OpenConnections(Generic[C]):
-    """`most`: how many the descriptors of this process allow; None: `max.connections`. `host` of a
-    connection is its address as Kafka writes it, with a slash before it. `of_all`: the connections
-    of all listeners, to which those of this one belong.
+    """The connections of a listener and their places. `most`: how many connections the descriptors
+    of this process allow; None: `max.connections`. `of_all`: the connections of all listeners,
+    which include those of this one. The `host` of a connection is its address as Kafka writes it,
+    with a slash before it.
 
-    A connection has a place from `expect`, or from `add` if nobody has announced it, to `withdraw`
-    or `remove`. `len()` is the number of places that are taken."""
+    A connection takes its place with `expect`, or with `add` if it was not expected, and keeps it
+    until `withdraw` or `remove`. `len()` is the number of places that are taken."""
 
     def __init__(
         self,
@@ -44,7 +45,8 @@ class OpenConnections(Generic[C]):
         self._open: set[C] = set()
         self._by_address: Counter[str] = Counter()
         self._line: deque[Callable[[], object]] = deque()
-        """The callbacks of those who wait for a place here; who has waited longest comes first."""
+        """The callbacks of the acceptors that wait for a place here; the longest waiting comes
+        first."""
 
     def __len__(self) -> int:
         return len(self._expected) + len(self._open)
@@ -54,28 +56,28 @@ class OpenConnections(Generic[C]):
 
     @property
     def full(self) -> str | None:
-        """The limit that forbids to accept anybody; None if there is room."""
+        """The limit because of which no connection can be accepted; None if there is room."""
         if len(self) >= self._most:
             return self._limit
         return None if self._of_all is None else self._of_all.full
 
     def when_room(self, go_on: Callable[[], object]) -> None:
-        """Calls `go_on` once when there may be room. `go_on` must look whether there still is some,
-        and `offer` to the others what it leaves."""
+        """Calls `go_on` once, when there may be room. `go_on` must check that there still is room,
+        and then call `offer`, so that the others that wait get what it leaves."""
         if self._of_all is not None and len(self) < self._most:
             self._of_all.when_room(go_on)
         else:
             self._line.append(go_on)
 
     def offer(self) -> None:
-        """If there is room, whoever waits longest goes on."""
+        """Lets the longest waiting acceptor go on, if there is room."""
         if self._line and len(self) < self._most:
             self._line.popleft()()
         if self._of_all is not None:
             self._of_all.offer()
 
     def limit_reached(self, host: str) -> str | None:
-        """The limit that forbids one more connection of `host`; None if there may be one."""
+        """The limit that forbids one more connection of `host`; None if one more is allowed."""
         if self._of_all is not None and (limit := self._of_all.limit_reached(host)) is not None:
             return limit
         address = _address(host)
@@ -84,14 +86,13 @@ class OpenConnections(Generic[C]):
         return None
 
     def expect(self, accepted: Hashable) -> None:
-        """A socket, or the connection that gets it, has been accepted and has a place."""
+        """Takes a place for a socket that was accepted, or for the connection that gets it."""
         self._expected.add(accepted)
         if self._of_all is not None:
             self._of_all.expect(accepted)
 
     def withdraw(self, accepted: Hashable) -> None:
-        """Nobody expects it any more. A connection that is open keeps its place, else the place is
-        free."""
+        """Ends `expect`. A connection that is open keeps its place; otherwise the place is free."""
         self._expected.discard(accepted)
         if self._of_all is not None:
             self._of_all.withdraw(accepted)

@@ -1,4 +1,4 @@
-"""The replies of one connection on their way to the client, who may be slow to read them."""
+"""The replies of one connection on their way to the client, which may read them slowly."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
 
 LINGER_MS = 5000
-"""How long a client may take to end its side of a connection that we have ended."""
+"""How long a client may take to end its side of a connection after we have ended ours."""
 
 
 class Outgoing:
-    """Sends the replies of one connection. `draining`: so many bytes are unsent that no request is
-    started. Then the client has to take a quarter of them in each `write_stall_timeout_ms`, else
-    `stalled()` is called: so the time in which it has to read does not grow with what it has asked
-    for."""
+    """Sends the replies of one connection.
+
+    `draining`: so many bytes are unsent that no request is started. Then the client has to read a
+    quarter of them in each `write_stall_timeout_ms`, else `stalled()` is called. So the time that a
+    client may take does not grow with the size of what it has asked for."""
 
     __slots__ = (
         "_account",
@@ -50,9 +51,9 @@ class Outgoing:
         self._transport: asyncio.Transport | None = None
         self._written = 0
         self._due = 0
-        """The client must have read so many bytes when the timer rings."""
+        """How many bytes the client must have read since `_mark` when the timer rings."""
         self._mark = 0
-        """The bytes that the client had read when the timer was set."""
+        """How many bytes the client had read when the timer was set."""
         self._timer: TimerHandle | None = None
         self.draining = False
 
@@ -61,7 +62,7 @@ class Outgoing:
         transport.set_write_buffer_limits(high=self._config.write_buffer_max_bytes)
 
     def close(self) -> None:
-        """The client is gone."""
+        """Forgets the socket, which is closed."""
         self._transport = None
         self._stalled = _nothing
         if self._timer is not None:
@@ -76,7 +77,7 @@ class Outgoing:
             self._account.not_read(self._unsent())
 
     def pause(self) -> None:
-        """The socket takes no more."""
+        """Starts `draining`: the socket takes no more data for now."""
         self.draining = True
         unsent = self._unsent()
         self._account.not_read(unsent)
@@ -84,8 +85,8 @@ class Outgoing:
         self._watch()
 
     def finish(self) -> None:
-        """Ends our side behind what has been written. A client that does not end its side too is
-        dropped after a while."""
+        """Ends our side after everything that was written. A client that does not end its side too
+        is dropped after `LINGER_MS`."""
         assert self._transport is not None
         if not self._transport.can_write_eof():
             self._transport.close()
@@ -98,7 +99,7 @@ class Outgoing:
         )
 
     def resume(self) -> None:
-        """Nearly everything has left."""
+        """Ends `draining`: nearly everything has been sent."""
         self.draining = False
         self._account.not_read(0)
         if self._timer is not None:
@@ -118,10 +119,10 @@ class Outgoing:
 
     def _look(self) -> None:
         if self._written - self._unsent() - self._mark >= self._due:
-            self._watch()  # the client is slow, but it reads
+            self._watch()  # the client reads, if slowly
         else:
             self._stalled()
 
 
 def _nothing() -> None:
-    """Does nothing: stands in for `stalled` once the connection has ended."""
+    """Stands in for `stalled` once the connection has ended."""

@@ -25,8 +25,8 @@ from groupd.coordinator.server.judge import Judge
 
 
 class SaslEndpoint:
-    """What the connections of one listener share. `config`: the settings as they hold there.
-    `stats`, `guesses` and `judge` are those of all listeners."""
+    """What the connections of one SASL listener share. `config`: the settings of the listener.
+    `stats`, `guesses` and `judge` are shared by all listeners."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SaslEndpoint:
         self._versions = versions
 
     def authenticator(self, before: SaslIdentity | None = None) -> Authenticator:
-        """A new login. `before`: who the client is, if it authenticates again."""
+        """Begins a login. `before`: who the client is, if it authenticates again."""
         return Authenticator(self._enabled.by_name, self._versions, self.clock.now, before)
 
     def close(self) -> None:
@@ -57,9 +57,9 @@ class SaslEndpoint:
 
 
 class SaslEndpoints:
-    """The endpoints of all SASL listeners of a broker. `credentials`: those of SCRAM users.
-    `secret`: for the salts of unknown ones. Raises ConfigError for a listener that cannot be
-    served."""
+    """The endpoints of all SASL listeners of a broker. `credentials`: the credentials of SCRAM
+    users. `secret`: the salts of unknown users are made from it. Raises ConfigError for a listener
+    that cannot be served."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SaslEndpoints:
             raise
 
     def of(self, listener: str) -> SaslEndpoint | None:
-        """The endpoint of a listener; None: its clients do not have to say who they are."""
+        """The endpoint of a listener; None if its clients do not have to log in."""
         return self._by_listener.get(listener)
 
     def close(self) -> None:

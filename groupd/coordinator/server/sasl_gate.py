@@ -1,9 +1,9 @@
-"""Stands between the frames of a connection and their handling, as long as the client has to say
-who it is (`docs/spec/security.md#2.2`), and looks after the end of its session
+"""The gate stands between the frames of a connection and their handling until the client has logged
+in (`docs/spec/security.md#2.2`). It also watches for the end of the client's session
 (`docs/spec/security.md#2.5`).
 
 While a login is under way, only the gate sees frames. It answers them itself, so nothing of a login
-comes to the broker, its logs or a recording.
+reaches the broker, its logs or a recording.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.wire.api.security import SASL_HANDSHAKE
 
 REAUTHENTICATION_PAUSE_MS = 1000
-"""A client that began to authenticate again may do so once more after this time."""
+"""A client that began to authenticate again may begin once more only after this time."""
 
 SLOWED_MAX_MS = 3000
-"""Who guesses passwords waits so long for an answer at most; then it gets none."""
+"""The longest time that a client which guesses passwords waits for an answer. If it had to wait
+longer, its login is refused without one."""
 
 _HANDSHAKE = SASL_HANDSHAKE.key.to_bytes(2, "big")
 
@@ -46,7 +47,7 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class GatedConnection(Protocol):
-    """The connection, as far as its gate needs it."""
+    """What the gate needs of its connection."""
 
     account: Account
     closed: bool
@@ -62,11 +63,11 @@ class GatedConnection(Protocol):
     def release(self) -> None: ...
 
     def identify(self, principal: str) -> None:
-        """From now on requests are those of `principal`."""
+        """Makes `principal` the client of all requests from now on."""
         ...
 
     def limit_frames(self, most: int) -> None:
-        """From now on frames may have at most `most` bytes."""
+        """Sets the largest size of a frame from now on, in bytes."""
         ...
 
     def write(self, data: bytes | bytearray) -> None:
@@ -83,7 +84,7 @@ class GatedConnection(Protocol):
 
 
 class SaslGate:
-    """The login of one connection, from the moment when it is accepted."""
+    """The login of one connection. It begins when the connection is accepted."""
 
     __slots__ = (
         "_authenticator",
@@ -105,12 +106,12 @@ class SaslGate:
         self._endpoint = endpoint
         self._connection = connection
         self._authenticator: Authenticator | None = None
-        """The login under way; None: the client is known."""
+        """The login under way; None: the client has logged in."""
         self._identity: SaslIdentity | None = None
         self._begun_ms: int | None = None
-        """When the client began to authenticate again."""
+        """When the client last began to authenticate again."""
         self._ends_ms: int | None = None
-        """When the session is over; None: never."""
+        """When the session ends; None: never."""
         self._deadline: TimerHandle | None = None
         self._delay: TimerHandle | None = None
         self._expiry: TimerHandle | None = None
@@ -123,8 +124,8 @@ class SaslGate:
         return self._authenticator is not None
 
     def takes(self, frame: bytes) -> bool:
-        """Works on the frame if it is the gate's, and says whether it is. Requests that came before
-        it have been answered."""
+        """Works on the frame if it belongs to the gate, and returns whether it did. All requests
+        before it have been answered."""
         if self._authenticator is not None:
             if self._connection.account.incoming == len(frame):
                 self._connection.account.started()
@@ -147,12 +148,12 @@ class SaslGate:
         return False
 
     def close(self) -> None:
-        """The connection has ended."""
+        """Ends the gate with its connection."""
         self._endpoint.judge.leave(self)
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()
-        # Breaks reference cycles, as `Connection.connection_lost` does.
+        # This breaks reference cycles, as in `Connection.connection_lost`.
         self._deadline = self._delay = self._expiry = None
         self._authenticator = None
 
@@ -196,7 +197,7 @@ class SaslGate:
                 connection.abort()
 
     def _of_thread(self, size: int, step: SaslStep | None) -> None:
-        """Takes what the thread has found; None: too many tokens wait for it."""
+        """Takes the result of the thread; None: too many tokens wait for the thread."""
         if self._connection.closed or self._authenticator is None:
             return
         self._connection.account.grow(-size)
@@ -206,9 +207,9 @@ class SaslGate:
             self._go_on(step)
 
     def _slow_down(self, user: str, step: SaslStep) -> None:
-        """Goes on with `step`, later if too many passwords were wrong: then a guesser waits whether
-        it is right or wrong, or gets no answer. Who authenticates again as itself learns nothing
-        new."""
+        """Goes on with `step`: later if too many passwords were wrong, so that a guesser waits
+        whether it is right or wrong, or gets no answer. A client that authenticates again as the
+        same user does not wait, because it learns nothing new."""
         guesses, host = self._endpoint.guesses, self._connection.host
         if self._identity is not None and self._identity.principal == f"User:{user}":
             self._act(self._judged(step))
@@ -232,7 +233,7 @@ class SaslGate:
         return self._authenticator.judged(step)
 
     def _go_on(self, step: SaslStep) -> None:
-        """Ends a `hold` with `step`."""
+        """Goes on with `step` and ends the `hold` that waited for it."""
         if not (self._connection.closed or self._authenticator is None):
             self._act(self._judged(step))
             self._connection.release()
@@ -260,7 +261,8 @@ class SaslGate:
             self._expiry = endpoint.clock.call_at(self._ends_ms, connection.stored_replies.stop)
 
     def _part(self, frame: bytes | bytearray | None) -> None:
-        """The delay of a failed login is over: sends `frame`, if there is one, and closes."""
+        """Sends `frame`, if there is one, and closes the connection. Called when the delay of a
+        failed login is over."""
         if frame is not None:
             self._connection.write(frame)
         self._connection.finish()

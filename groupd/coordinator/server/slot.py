@@ -1,4 +1,4 @@
-"""A slot: the place of one reply in the order of its connection."""
+"""A slot: the place of one reply in the order of its connection. Also leases of stored replies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header
 from groupd.protocol.wire.registry import Api, ReplySteps
 
 GROWTH = 64 * 1024
-"""A long reply takes room for so many bytes at a time."""
+"""A long reply reserves memory in steps of this many bytes."""
 
 log = structlog.get_logger("groupd.connection")
 
 Watcher = tuple[Callable[[], bool], Callable[[], None]]
-"""Two functions for a stored reply. The first is asked before the reply is sent again (False: the
-request must be handled), the second is told that it is sent again."""
+"""Two functions for a stored reply. The first is called before the reply is sent again, and returns
+False if the request must be handled. The second is called when the reply is sent again."""
 
 
 class Client(Protocol):
-    """The connection of a slot, as far as the slot and the handlers of its request need it."""
+    """What the slot and the handlers of its request need of the connection."""
 
     closed: bool
     host: str
@@ -46,11 +46,11 @@ class Client(Protocol):
     """The memory that the connection holds."""
 
     def slot_done(self, slot: Slot) -> None:
-        """`slot` has its reply: sends every reply that is ready, in order."""
+        """Called when `slot` has its reply: sends every reply that is ready, in order."""
         ...
 
     def hold(self) -> None:
-        """The work of a slot comes in slices: starts no request until it is done."""
+        """Starts no request until the slot is done, because its work comes in slices."""
         ...
 
     def abort(self) -> None:
@@ -59,8 +59,9 @@ class Client(Protocol):
 
 
 class Slot(Waiter):
-    """A request of a connection, and the place of its reply. `request_frame`: the bytes of the
-    request without the length field; empty once nobody needs them any more."""
+    """A request of a connection, and the place of its reply in the order of replies.
+    `request_frame`: the bytes of the request without the length field; empty once they are not
+    needed any more."""
 
     __slots__ = (
         "api",
@@ -97,9 +98,9 @@ class Slot(Waiter):
         self.request_frame = request_frame
         self.done = False
         self.hangs_up = False
-        """The connection is closed in place of a reply."""
+        """Whether the connection is closed in place of a reply."""
         self.held = False
-        """The connection starts no other request until this one is done."""
+        """Whether the connection starts no other request until this one is done."""
         self.frame: bytes | bytearray = b""
         """The reply, once it is done."""
         self.size = 0
@@ -110,14 +111,15 @@ class Slot(Waiter):
         """The lane of the request; set when `request_frame` is not kept."""
         self.lease: Lease | None = None
         self.rights: tuple[Access, int] | None = None
-        """The client's rights, and their version when the request was handled; None: its rights do
-        not change."""
+        """The client's rights, and their version when the request was handled; None if its rights
+        do not change."""
         self.watchers: list[Watcher] | None = None
-        """Layers between connections and broker that must be told of repeated requests."""
+        """The functions of layers between connections and broker that must know of repeated
+        requests."""
         self.meter: RequestMeter | None = None
-        """Counts what the request uses of its client's quotas; None: there are none."""
+        """Counts how much the request uses of its client's quotas; None if there are no quotas."""
         self.throttle_ms = 0
-        """How long the client has to wait after this request."""
+        """How long the client has to wait after this request, in ms."""
         self.stand_in: Waiter | None = None
         """The waiter that a layer has given to the broker in place of this slot."""
 
@@ -129,7 +131,7 @@ class Slot(Waiter):
         self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        # The lease was given for the reply that a refusal now takes the place of.
+        # The lease was given for the reply that this refusal replaces.
         self.lease = None
         super().fail(code, message)
 
@@ -151,7 +153,7 @@ class Slot(Waiter):
             if reply is not None:
                 body = self._encode(reply, copies)
                 if body is None:
-                    return  # the reply is long and comes later
+                    return  # the reply is long and is sent later
                 self._frame(reply, body, copies)
             self.done = True
             connection.slot_done(self)
@@ -184,7 +186,7 @@ class Slot(Waiter):
         return self.connection.session.when_gone(callback)
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
-        """The body of the reply; None if it is long and comes later."""
+        """The body of the reply; None if it is long and is encoded in slices."""
         version = self.header.api_version
         if self.api.steps is None:
             return self.api.encode(reply, version, self.throttle_ms)
@@ -199,14 +201,14 @@ class Slot(Waiter):
         return None
 
     def _encode_on(self, reply: Any, steps: ReplySteps, copies: int) -> None:
-        """Encodes as long as there is room for the reply, then waits for more."""
+        """Encodes while there is room for the reply, then waits for more."""
         connection = self.connection
 
         def done(result: bytearray | Exception | None) -> None:
             if connection.closed:
                 return
             if result is None:
-                return  # goes on when there is room
+                return  # it goes on when there is room
             try:
                 if isinstance(result, Exception):
                     raise result
@@ -220,7 +222,8 @@ class Slot(Waiter):
         connection.long_work.add_reply(in_room, done, lambda: not connection.closed)
 
     def _in_room(self, steps: ReplySteps, go: Callable[[], None]) -> slices.Steps[bytearray | None]:
-        """Works on `steps`. Returns None where there is no room to go on; `go` is called later."""
+        """Works on `steps`, as long work. Returns the body, or None where there is no room to go
+        on; `go` is called when there is."""
         account = self.connection.account
         while True:
             try:
@@ -235,7 +238,7 @@ class Slot(Waiter):
             yield
 
     def lose(self) -> None:
-        # Without a reply the client would wait; disconnected, it asks again.
+        # Without a reply the client would wait. When it is disconnected, it asks again.
         self.connection.abort()
 
     def hang_up(self) -> None:
@@ -248,7 +251,7 @@ class Slot(Waiter):
             connection.slot_done(self)
 
     def _cannot_send(self, error: Exception) -> None:
-        """Drops the connection after a bug of ours, or for want of memory."""
+        """Drops the connection after a bug of ours, or when there is no memory left."""
         version = self.header.api_version
         log.error("reply cannot be sent", api=self.api.name, version=version, exc_info=error)
         self.lose()
@@ -267,8 +270,8 @@ class Slot(Waiter):
 
 
 class RightsLease:
-    """A lease that ends when the rights of the client may have changed (ADR 10). `version`: that of
-    the rights when they were looked at, before the reply was made."""
+    """A lease that ends when the rights of the client may have changed (ADR 10). `version`: the
+    version of the rights when they were checked, before the reply was made."""
 
     __slots__ = ("_access", "_lease", "_version")
 
@@ -282,7 +285,7 @@ class RightsLease:
 
 
 class WatchedLease:
-    """A lease that watchers may end. They are told when it is renewed."""
+    """A lease that watchers may end. They are called when it is renewed."""
 
     __slots__ = ("_lease", "_watchers")
 
@@ -299,12 +302,13 @@ class WatchedLease:
 
 
 class Requests(Protocol):
-    """Where decoded requests go: the front end of the broker, or a layer before it."""
+    """Takes decoded requests: the front end of the broker, or a layer before it."""
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        """Handle `request`; `slot` is answered once, now or later."""
+        """Handles `request`. `slot` is answered now or later, once."""
         ...
 
     def forget(self, slot: Slot) -> None:
-        """The client is gone: the reply may be dropped, but the effect of the request stays."""
+        """Forgets a client that is gone. The reply may be dropped, but the effect of the request
+        stays."""
         ...

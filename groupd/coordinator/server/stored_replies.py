@@ -1,9 +1,9 @@
-"""Stores the reply of one request: the steady heartbeat of each member on a connection.
+"""Stores the reply to one kind of request: the steady heartbeat of each member on a connection.
 
 A settled client sends the same heartbeat again, byte for byte except the correlation id. Its reply
-is stored under the bytes of the request and sent again with the new id, as long as the lease of the
-reply holds (`runtime.shard_runtime.ShardLease`), that is while group, member, configs and topics
-have not changed. Nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
+is stored under the bytes of the request and sent again with the new id while the lease of the reply
+holds (`runtime.shard_runtime.ShardLease`), that is while group, member, configs and topics have not
+changed. Then nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
 
 There is one table for each connection, because client and principal are part of the answer.
 """
@@ -14,23 +14,24 @@ from groupd.coordinator.runtime.waiting import Lease
 from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
 
 ENTRIES_MAX = 1024
-"""At most this many members of one connection have stored replies; beyond it the table is
+"""How many members of one connection have stored replies at most; beyond it the table is
 cleared."""
 
 BYTES_MAX = 256 * 1024
-"""At most so many bytes of requests and replies are stored; beyond it the table is cleared."""
+"""How many bytes of requests and replies are stored at most; beyond it the table is cleared."""
 
 
 class StoredReply:
-    """`request_start`: the request up to the correlation id, with the length field. `request_end`:
-    everything behind the id. `reply_start` and `reply_end`: the same parts of the reply."""
+    """One stored reply. `request_start`: the request up to the correlation id, with the length
+    field. `request_end`: everything behind the id. `reply_start` and `reply_end`: the same parts of
+    the reply."""
 
     __slots__ = ("lease", "repeats", "reply_end", "reply_start", "request_end", "request_start")
 
     def __init__(
         self, request: bytes, reply: bytes | bytearray, lease: Lease, repeats: Repeats
     ) -> None:
-        """`request` is without its length field."""
+        """`request` is without its length field, `reply` with it."""
         self.request_start = len(request).to_bytes(4, "big") + request[:4]
         self.request_end = request[8:]
         self.reply_start = bytes(reply[:4])
@@ -44,17 +45,15 @@ class StoredReply:
 
 
 class StoredReplies:
-    """The stored replies of one connection."""
-
     __slots__ = ("_last", "_size", "_stats", "_stopped", "_stored")
 
     def __init__(self, stats: ConnectionStats) -> None:
         self._stats = stats
         self._stored: dict[bytes, StoredReply] = {}
         self._size = 0
-        """Bytes that were stored since the table was empty."""
+        """How many bytes were stored since the table was last empty."""
         self._last: StoredReply | None = None
-        """The stored reply that was used last; nearly always the only one."""
+        """The stored reply that was used last. It is nearly always the only one."""
         self._stopped = False
 
     def __len__(self) -> int:
@@ -73,8 +72,8 @@ class StoredReplies:
         self._stored[stored.request_end] = stored
 
     def reply_to(self, data: bytes) -> bytes | None:
-        """The reply to `data`, with the new correlation id, if `data` is exactly one stored request
-        with its length field; the member's session is renewed. None: nothing has been done, and the
+        """The reply to `data` with the new correlation id, and the member's session is renewed, if
+        `data` is exactly one stored request with its length field. None: nothing was done, and the
         request must be handled."""
         stored = self._last
         if stored is None:
@@ -94,12 +93,12 @@ class StoredReplies:
         return stored.reply_start + data[8:12] + stored.reply_end
 
     def stop(self) -> None:
-        """The client has to say who it is: until `go_on`, nothing is stored or repeated."""
+        """Stores and repeats nothing until `go_on`: the client has to authenticate."""
         self._stopped = True
         self.clear()
 
     def go_on(self) -> None:
-        """The client is known again."""
+        """Stores and repeats replies again: the client has authenticated."""
         self._stopped = False
 
     def clear(self) -> None:

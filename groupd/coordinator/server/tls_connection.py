@@ -1,8 +1,8 @@
 """TLS between a socket and its connection (`docs/spec/security.md#1.3`).
 
-`asyncio` has TLS of its own, but a connection of it exists only once the handshake is over, and
-keeps 256 KiB of memory. Here the connection exists from the start, so it counts for all limits, and
-keeps the 17 KiB that OpenSSL needs.
+`asyncio` has TLS of its own, but there a connection exists only after the handshake, and keeps 256
+KiB of memory. Here the connection exists from the start, so it counts for all limits, and keeps the
+17 KiB that OpenSSL needs.
 """
 
 from __future__ import annotations
@@ -18,42 +18,45 @@ import structlog
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.turns import READ_BYTES, SHORT_BYTES, Fairness, Receiver
 
-# Cuts what comes from a socket into the records of TLS (RFC 8446, section 5.1).
+# Records ------------------------------------------------------------------------------------
+
+# Cuts the bytes of a socket into TLS records (RFC 8446, section 5.1).
 
 
 RECORD_MAX = 16384
-"""Bytes of data in one record."""
+"""The most bytes of data in one record."""
 
 HEADER = 5
 _OVERHEAD_MAX = 2048
-"""Bytes that encryption may add to a record; TLS 1.2 allows that many."""
+"""The most bytes that encryption may add to a record, according to TLS 1.2."""
 _TYPES = frozenset(range(20, 25))
 
 
 class Records:
-    """The records of one connection, which takes one at a time: so bytes cost nothing before it is
-    their turn, however many records they are. What cannot be a record is passed on at once, for
-    OpenSSL to refuse. `rest`: what has come and may not be taken yet; empty once all of it is."""
+    """The records of one connection. They are taken one at a time, so the bytes behind the next
+    record cost nothing until their turn, however many records they hold. Bytes that cannot be a
+    record are passed on at once, so that OpenSSL refuses them. `rest`: the bytes that have come and
+    are not all taken; empty once all are."""
 
     __slots__ = ("_at", "rest")
 
     def __init__(self) -> None:
         self.rest = b""
         self._at = 0
-        """How many bytes of `rest` are taken."""
+        """How many bytes of `rest` have been taken."""
 
     def feed(self, data: bytes) -> None:
-        """Keeps what has come."""
+        """Adds the bytes that have come."""
         self.rest = self.rest[self._at :] + data if self.rest else data
         self._at = 0
 
     @property
     def several(self) -> bool:
-        """Whether more has come than the next record."""
+        """Whether there are bytes behind the next record."""
         return 0 < self._size() < len(self.rest) - self._at
 
     def next(self) -> bytes | None:
-        """The next record, with its header; None until it is there as a whole."""
+        """The next record, with its header; None until all of it has come."""
         size = self._size()
         if not size:
             return None
@@ -66,7 +69,7 @@ class Records:
         return record
 
     def _size(self) -> int:
-        """The bytes of the next record; 0 until it is there as a whole."""
+        """The size of the next record in bytes; 0 until all of it has come."""
         data, at = self.rest, self._at
         left = len(data) - at
         if left < HEADER:
@@ -77,15 +80,17 @@ class Records:
         return size if size <= left else 0
 
 
+# Connections --------------------------------------------------------------------------------
+
 log = structlog.get_logger("groupd.tls")
 
 SLICE = 256 * 1024
-"""Bytes that are encrypted at once; longer replies follow as the client reads."""
+"""How many bytes are encrypted at once. Longer replies follow as the client reads."""
 
 SILENT_MAX = 200
-"""Records without data in the life of a connection: its handshake, new keys, refused requests. New
-keys take OpenSSL 30 microseconds and their sender 27 bytes; clients that mean well change theirs
-after gigabytes."""
+"""How many records without data a client may send in the life of a connection: for its handshake,
+new keys and refused requests. New keys cost OpenSSL 30 microseconds and the client 27 bytes;
+well-meaning clients change theirs after gigabytes."""
 
 _HANDSHAKE = 22
 
@@ -105,15 +110,14 @@ class Inner(Protocol):
 
 
 class TlsServer(Protocol):
-    """TLS of a listener."""
-
     @property
     def context(self) -> ssl.SSLContext:
         """The context for new connections."""
         ...
 
     def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
-        """The handshake is over: tells the connection inside who is there. Raises ClientRefused."""
+        """Tells the connection inside who its client is, after the handshake. Raises
+        ClientRefused."""
         ...
 
 
@@ -122,8 +126,8 @@ class ClientRefused(Exception):
 
 
 class TlsConnection(asyncio.Transport, Receiver):
-    """The protocol of a socket, and the transport of the connection inside. `fairness`: what it
-    shares with all other sockets."""
+    """The protocol of a socket, and the transport of the connection inside. `fairness`: what all
+    sockets share."""
 
     __slots__ = (
         "_closing", "_endpoint", "_full", "_handshakes", "_hello", "_in_line", "_incoming",
@@ -149,19 +153,20 @@ class TlsConnection(asyncio.Transport, Receiver):
         """The bytes that came before the handshake began."""
         self._records = Records()
         self._in_line = False
-        """It has received more than its share, and waits for its turn. It is not read."""
+        """Whether it has received more than its share and waits for its turn. Meanwhile it is not
+        read."""
         self._silent = 0
-        """Records that have brought no data."""
+        """How many records have brought no data."""
         self._tls: ssl.SSLObject | None = None
         """OpenSSL's part of the connection, once the handshake has begun."""
         self._open = False
         """Whether the handshake is over."""
         self._paused = False
-        """The connection inside wants no data."""
+        """Whether the connection inside wants no data for now."""
         self._reading = True
         """Whether the socket is read."""
         self._full = False
-        """The socket takes no more."""
+        """Whether the socket takes no more data for now."""
         self._queue: deque[memoryview] = deque()
         """The data that is not encrypted yet."""
         self._closing = self._writes_no_more = False
@@ -172,7 +177,8 @@ class TlsConnection(asyncio.Transport, Receiver):
         self._raw = cast(asyncio.Transport, transport)
         self._inner.connection_made(self)
         self.host = self._inner.host
-        # A connection that is held back, or will be turned away, has no handshake to be late with.
+        # A connection that is held back, or will be turned away, makes no handshake that could be
+        # late.
         if not (self._paused or self._raw.is_closing()):
             self._handshakes.opened(self)
 
@@ -190,7 +196,7 @@ class TlsConnection(asyncio.Transport, Receiver):
             return
         self._records.feed(data)
         if len(data) >= READ_BYTES and self._turns.used_up():
-            self._line_up()  # more is there, most likely
+            self._line_up()  # most likely there is more
         else:
             self._take_in()
 
@@ -211,7 +217,7 @@ class TlsConnection(asyncio.Transport, Receiver):
     # The handshake ------------------------------------------------------------------------
 
     def _gather(self, data: bytes) -> None:
-        """Wait for the first record as a whole: until then a client costs nothing."""
+        """Waits for the whole first record. Until then a client costs nothing."""
         hello = self._hello = self._hello + data
         if hello[0] != _HANDSHAKE:
             self._fail("no TLS client")
@@ -222,7 +228,7 @@ class TlsConnection(asyncio.Transport, Receiver):
                 self._handshakes.line_up(self)
 
     def begin(self) -> None:
-        """It is this connection's turn to begin its handshake."""
+        """Begins the handshake: it is this connection's turn."""
         if self._raw.is_closing():
             return
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -233,7 +239,7 @@ class TlsConnection(asyncio.Transport, Receiver):
         self._take_in(True)
 
     def too_late(self) -> None:
-        """The handshake has had its time."""
+        """Ends the handshake: its time is over."""
         self._fail("it took too long", at_once=True)
 
     def _shake_hands(self) -> None:
@@ -278,15 +284,17 @@ class TlsConnection(asyncio.Transport, Receiver):
         self._turns.line_up(self, not self._open or len(self._records.rest) <= SHORT_BYTES)
 
     def start_some(self) -> None:
-        """It is this connection's turn in the line."""
+        """Goes on with the received records: it is this connection's turn in the line."""
         self._in_line = False
         if not self._raw.is_closing():
             self._take_in(True)
 
     def _take_in(self, in_turn: bool = False) -> None:
-        """Gives the connection inside what has come, as one piece. Gets in line if that is more
-        than this turn of the loop has time for, or a step of a handshake. OpenSSL gets one record
-        at a time, because in one call it would go over all records that bring no data."""
+        """Gives the data of the received records to the connection inside, as one piece. Gets in
+        line if that is more than this turn of the loop has time for, or a step of a handshake.
+
+        OpenSSL gets one record at a time, because in one call it would go over all records that
+        bring no data."""
         turns, records = self._turns, self._records
         parts, part = [], None
         until_ns = turns.until(in_turn) if records.several or not self._open else 0
@@ -319,28 +327,28 @@ class TlsConnection(asyncio.Transport, Receiver):
         self._read(not (self._paused or self._in_line))
 
     def _data_of(self, size: int) -> bytes | None:
-        """The data in the record of `size` bytes. None if it brings none; empty if the client says
-        goodbye."""
+        """The data in the record of `size` bytes. None if it brings none; empty if the client ends
+        TLS."""
         assert self._tls is not None
         if not self._open:
             self._shake_hands()
             return None
         try:
-            return self._tls.read(size)  # so nothing is left of it inside
+            return self._tls.read(size)  # `size` is enough for all of the record's data
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLZeroReturnError:
             return b""
 
     def _refuses_more(self) -> bool:
-        """Counts a record without data. Returns whether nothing more is taken from this client."""
+        """Counts a record without data. Returns whether to take nothing more from this client."""
         self._silent += 1
         if self._silent > SILENT_MAX:
             self._broken("too many records without data")
         return self._closing and (not self._open or self._raw.is_closing())
 
     def _broken(self, reason: str) -> None:
-        """The client has sent what no client sends."""
+        """Ends the connection, because the client has sent what no proper client sends."""
         if not self._open:
             self._fail(reason, at_once=True)
             return
@@ -374,7 +382,7 @@ class TlsConnection(asyncio.Transport, Receiver):
 
     def _say_goodbye(self) -> None:
         if self._open and self._tls is not None:
-            with suppress(ssl.SSLError):  # nobody waits until the client has said it too
+            with suppress(ssl.SSLError):  # the answer of the client is not waited for
                 self._tls.unwrap()
             self._send_encrypted()
         if self._closing:
@@ -424,7 +432,7 @@ class TlsConnection(asyncio.Transport, Receiver):
         return True
 
     def write_eof(self) -> None:
-        """Say goodbye behind what was written. The client may still send."""
+        """Ends our side of TLS after everything that was written. The client may still send."""
         self._writes_no_more = True
         if not (self._closing or self._queue):
             self._say_goodbye()
@@ -449,7 +457,7 @@ class TlsConnection(asyncio.Transport, Receiver):
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """What went wrong, as OpenSSL names it."""
+    """The reason of the error, as OpenSSL names it."""
     detail = getattr(error, "verify_message", "")
     reason = (error.reason or str(error)).replace("_", " ").lower()
     return f"{reason}: {detail}" if detail else reason

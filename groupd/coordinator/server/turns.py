@@ -1,14 +1,17 @@
-"""Lets the connections of a process work on what they have received in fair turns.
+"""Lets the connections of a process work in fair turns on what they have received.
 
-The event loop hears of all sockets once in each of its turns. As long as a turn is young, requests
-start, and records of TLS are decrypted, as they come. Once this has taken `BUDGET_NS` of a turn, a
-connection with more than one of them gets in line before it does anything, and one that is at work
-gets in line behind. In each turn half of the time is for the line. So a client that sends a hundred
-requests at once delays a client that sends one by a turn or two, not by a hundred requests, and a
-thousand such clients take no longer than one. Who stands in line is not read.
+In each turn the event loop handles all sockets that have data. At the beginning of a turn, requests
+start, and TLS records are decrypted, as they come. Once this has taken `BUDGET_NS` of a turn, a
+connection with more than one request or record gets in line before it does anything, and a
+connection that is at work gets in line behind the others. In each turn half of the time is for the
+line. So a client that sends a hundred requests at once delays a client that sends one by a turn or
+two, not by a hundred requests; and a thousand such clients delay it no longer than one. A
+connection in the line is not read.
+
+This module also has the protocol and the memory with which sockets are read.
 
 The timer of `LoopStalls` tells how old a turn is: it rings in every turn that takes longer than its
-interval. A marker of our own in each turn would cost every request more than this.
+interval. A marker of our own in each turn would cost every request more than this does.
 """
 
 from __future__ import annotations
@@ -28,23 +31,24 @@ from groupd.coordinator.server.by_network import ByNetwork, network_of
 from groupd.coordinator.server.byte_budget import FREE_BYTES, ByteBudget, Crowds, limit_of
 from groupd.coordinator.server.decoding import Decoder
 
-# Reads of sockets: where they go, and how much comes in one.
-#
-# `asyncio` reads up to 256 KB of a socket before anybody is asked. A connection would keep that
-# much without room in the memory of all connections (`byte_budget`). So protocols of sockets here
-# are buffered ones: all of a process read into one buffer, of which a read gets a small part, and
-# they keep a copy of what has come. Only a large frame that has its room is read in larger pieces.
+# How sockets are read -----------------------------------------------------------------------
+
+# `asyncio` reads up to 256 KB of a socket before any limit is checked. A connection would keep that
+# much without room in the memory of all connections (`byte_budget`). So the protocols of sockets
+# here are buffered ones. All of a process read into one buffer, of which a read gets a small part,
+# and keep a copy of what has come. Only a large frame that has its room is read in larger pieces.
 
 
 READ_BYTES = FREE_BYTES
-"""What one read brings at most; what fits in needs no room in the memory of all connections."""
+"""The most bytes that one read brings. So many bytes need no room in the memory of all
+connections."""
 
 LARGE_READ_BYTES = 256 * 1024
-"""The same for a large frame that has its room."""
+"""The most bytes that one read brings of a large frame that has its room."""
 
 
 class ReadBuffer:
-    """The memory for the reads of one event loop. What is in it counts until the next read.
+    """The memory for the reads of one event loop. Its content is valid until the next read.
     `stalls`: the timer of that loop, which each read wakes."""
 
     __slots__ = ("large", "stalls", "usual")
@@ -56,7 +60,7 @@ class ReadBuffer:
 
 
 class Receiver(asyncio.BufferedProtocol):
-    """The protocol of a socket. `data_received` gets what each read brings."""
+    """The protocol of a socket. `data_received` gets the bytes of each read."""
 
     __slots__ = ()
 
@@ -75,22 +79,24 @@ class Receiver(asyncio.BufferedProtocol):
         raise NotImplementedError
 
 
+# Turns --------------------------------------------------------------------------------------
+
 BUDGET_NS = 4_000_000
-"""The time that requests and records may take of one turn as they come."""
+"""How long in each turn requests and records are worked on as they come."""
 
 SHARE_NS = 300_000
-"""How long a connection may work at least when its turn in the line has come. A dozen heartbeats
-fit in, or some commits, which then share a write to the log."""
+"""How long a connection may work at least when its turn in the line has come. That is enough for a
+dozen heartbeats, or for some commits, which then share a write to the log."""
 
 SHORT_BYTES = 512
-"""Who has sent no more than this does not wait behind those who have sent more."""
+"""A client that has sent no more than this does not wait behind clients that have sent more."""
 
 _OLD_NS = int(INTERVAL_S * 1e9) + BUDGET_NS
 _HALF_NS = int(INTERVAL_S * 1e9) + BUDGET_NS // 2
 
 
 class Starter(Protocol):
-    """A connection with work that has not started. `host`: the address of its client."""
+    """A connection with work that has not started. `host`: the client's address."""
 
     host: str
 
@@ -116,31 +122,31 @@ class RequestTurns:
         self._stalls = stalls
         self.elapsed = elapsed
         self._short: ByNetwork[Starter] = ByNetwork()
-        """Those in line who have sent little, or a step of a handshake."""
+        """The connections in line that have sent little, or a step of a handshake."""
         self._long: ByNetwork[Starter] = ByNetwork()
-        """Those who have sent more."""
+        """The connections in line that have sent more."""
         self._whose = cycle(((self._short, True), (self._short, False), (self._long, False)))
-        """The order of turns: a line, and whether its newest connection comes or its oldest."""
+        """The order of turns: a line, and whether its newest or its oldest connection is next."""
         self._again: dict[Starter, bool] | None = None
-        """While the line is served, those who get in line again, and whether with little."""
+        """The connections that get in line again while the line is served, each with `short`. None:
+        the line is not being served."""
         self._share_ns = SHARE_NS
         self._scheduled = False
 
     def until(self, in_turn: bool) -> int:
-        """The time, by `elapsed`, until which a connection may work from now on. It is over already
-        if this turn of the loop is used up, except where it is the connection's turn in the
-        line."""
+        """The time, by `elapsed`, until which a connection may work. It is in the past if this turn
+        of the loop is used up, unless it is the connection's turn in the line (`in_turn`)."""
         if in_turn:
             return self.elapsed() + self._share_ns
         return self._stalls.rang_ns + _OLD_NS
 
     def used_up(self) -> bool:
-        """Whether this turn of the loop has no time left for what comes."""
+        """Whether this turn of the loop has no time left for requests as they come."""
         return self.elapsed() > self._stalls.rang_ns + _OLD_NS
 
     def line_up(self, connection: Starter, short: bool) -> None:
-        """Let `connection` work on when it is its turn; a second call changes nothing. `short`: it
-        has sent no more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
+        """Puts `connection` into the line; a second call changes nothing. `short`: it has sent no
+        more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
         if self._again is not None:
             self._again[connection] = short
         elif connection not in self._short and connection not in self._long:
@@ -148,24 +154,26 @@ class RequestTurns:
         self._schedule()
 
     def leave(self, connection: Starter) -> None:
-        """The connection is closed."""
+        """Takes a closed connection out of the line."""
         self._short.discard(connection)
         self._long.discard(connection)
         if self._again is not None:
             self._again.pop(connection, None)
 
     def _schedule(self) -> None:
-        """Runs `_next` once in each turn: a connection may get in line again while it runs."""
+        """Runs `_next` once in each turn, because a connection may get in line again while it
+        runs."""
         if not self._scheduled and (self._short or self._long):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Half of a turn is for those who stand in line, the other half for what arrives. Those who
-        have sent much take turns with those who have sent little, and of these the newest with the
-        oldest: so a client that logs in waits neither behind a thousand with all they can send, nor
-        behind thousands that have sent a password at the same moment; and all of them get on. In
-        each line networks take turns, too."""
+        """Serves the line for half of a turn; the other half is for requests as they come.
+
+        Connections that have sent much take turns with those that have sent little, and of these
+        the newest with the oldest. So a client that logs in waits neither behind a thousand clients
+        that send all they can, nor behind thousands that have sent a password at the same moment;
+        and all of them get on. Within each line networks take turns, too."""
         self._scheduled = False
         short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()
@@ -186,9 +194,10 @@ class RequestTurns:
 
 
 class Fairness(Struct, frozen=True):
-    """`turns`: who may work on what it has received. `decoder`: makes requests of frames. `work`:
-    whatever takes long, in slices. `budget`: the memory that connections hold. `crowds`: gives it
-    back to the system when many have gone. `read_buffer`: where their reads go."""
+    """What all sockets of a process share. `turns`: which connection may work on what it has
+    received. `decoder` decodes requests. `work`: long work in slices. `budget`: the memory that
+    connections hold. `crowds` gives memory back to the system when many clients have gone.
+    `read_buffer`: the memory for reads."""
 
     turns: RequestTurns
     decoder: Decoder
@@ -201,8 +210,8 @@ class Fairness(Struct, frozen=True):
 def fairness(
     config: CoordinatorConfig, stalls: LoopStalls, work: LongWork, clock: Clock
 ) -> Fairness:
-    """The fairness of a process. `stalls`: measures its loop; `work`: that of its broker; `clock`:
-    that of the sockets."""
+    """The fairness of a process. `stalls` measures its loop. `work`: the long work of its broker.
+    `clock`: the clock of the sockets."""
     budget = ByteBudget(limit_of(config), clock)
     decoder = Decoder(config.request_max_items)
     turns, buffer = RequestTurns(stalls), ReadBuffer(stalls)

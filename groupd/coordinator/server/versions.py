@@ -21,7 +21,7 @@ _TELEMETRY = (GET_TELEMETRY_SUBSCRIPTIONS.key, PUSH_TELEMETRY.key)
 
 
 def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
-    """Name and version of the client's library."""
+    """The name and version of the client's library; empty texts if the client names none."""
     return request.client_software_name, request.client_software_version
 
 
@@ -42,7 +42,8 @@ class VersionsAnswer:
         )
 
     def reply(self, version: int, request: ApiVersionsRequest) -> ApiVersionsReply:
-        """The checks and their order are Kafka's. A refused client may try again."""
+        """The reply to a request. The checks and their order are Kafka's. A refused client may try
+        again."""
         named = request.cluster_id is not None
         if named != (request.node_id != -1):
             return versions_failure(request, ErrorCode.INVALID_REQUEST, None)
@@ -51,8 +52,8 @@ class VersionsAnswer:
         here = self._cluster_id, self._broker.node.node_id
         if named and (request.cluster_id, request.node_id) != here:
             return versions_failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
-        # A client that is told of telemetry asks for subscriptions again and again, and librdkafka
-        # writes a line to its log: Kafka too hides it as long as nobody wants it.
+        # A client that learns of telemetry asks for subscriptions again and again, and librdkafka
+        # writes a line to its log. So Kafka too hides telemetry while there are no subscriptions.
         if self._subscriptions():
             return self._whole
         return self._without_telemetry

@@ -1,8 +1,8 @@
 """The exchange by which a client proves who it is, on one connection: frames in, actions out
 (`docs/spec/security.md#2.2`). It is pure: it writes nothing and waits for nothing.
 
-The same object type does a re-authentication on an open connection (KIP-368,
-`docs/spec/security.md#2.5`); it then knows who the client is already.
+A re-authentication on an open connection has the same type (KIP-368, `docs/spec/security.md#2.5`);
+it knows already who the client is.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from groupd.protocol.wire.header import (
 from groupd.protocol.wire.registry import Api, MalformedRequest
 
 TOKENS_MAX = 8
-"""Messages of a client in one authentication. Every mechanism needs three at most; a client with
-OAUTHBEARER could otherwise try tokens for ever."""
+"""The most messages of a client in one authentication. Every mechanism needs at most three; with
+OAUTHBEARER a client could otherwise try tokens for ever."""
 
 ITEMS_MAX = 4000
-"""A request before the authentication has few items; more take too long to decode."""
+"""The most items of a request before the authentication. More would take too long to decode."""
 
 _API_VERSIONS = 18
 _NOT_YET = "The client must authenticate first"
@@ -55,7 +55,7 @@ _NOT_YET = "The client must authenticate first"
 
 class SaslIdentity(Struct, frozen=True):
     """Who a client has proved to be. `lifetime_ms`: how long that holds from now on; None: for
-    ever. `may_repeat`: the client is told of the lifetime, so it can authenticate again in time."""
+    ever. `may_repeat`: the client learns the lifetime, so it can authenticate again in time."""
 
     principal: str
     mechanism: str
@@ -77,7 +77,7 @@ class Complete(Struct, frozen=True):
 
 
 class Refuse(Struct, frozen=True):
-    """The authentication has failed: send `frame`, if there is one, after a delay, then close.
+    """The authentication has failed: after a delay, send `frame`, if there is one, then close.
     `reason`: for the log."""
 
     frame: bytes | bytearray | None
@@ -91,15 +91,15 @@ class Drop(Struct, frozen=True):
 
 
 class InThread(Struct, frozen=True):
-    """Run `work` in a thread and give the result to `Authenticator.judged`. `size`: bytes that it
-    takes."""
+    """Run `work` in a thread and give the result to `Authenticator.judged`. `size`: the bytes that
+    the work holds."""
 
     work: Callable[[], SaslStep]
     size: int
 
 
 class Claimed(Struct, frozen=True):
-    """The client has sent the password of `user`, right or wrong; nothing has been told it. Give
+    """The client has sent the password of `user`, right or wrong, and has no answer yet. Give
     `step` to `Authenticator.judged`, now or later."""
 
     user: str
@@ -109,7 +109,8 @@ class Claimed(Struct, frozen=True):
 SaslAction = Proceed | Complete | Refuse | Drop | InThread | Claimed
 
 AnswerVersions = Callable[[int, ApiVersionsRequest], ApiVersionsReply]
-"""(version, request) -> reply. A reply with an error leaves the exchange where it is."""
+"""Takes the version and the request, returns the reply. A reply with an error leaves the exchange
+where it is."""
 
 
 class Enabled(Struct, frozen=True):
@@ -121,13 +122,13 @@ class Enabled(Struct, frozen=True):
 
 class _State(Enum):
     BEGIN = auto()
-    """ApiVersions or SaslHandshake comes next."""
+    """ApiVersions or SaslHandshake is expected."""
     HANDSHAKE = auto()
-    """SaslHandshake comes next; ApiVersions has been answered."""
+    """SaslHandshake is expected; ApiVersions has been answered."""
     WRAPPED = auto()
-    """Messages of the mechanism come in SaslAuthenticate."""
+    """Messages of the mechanism are expected in SaslAuthenticate."""
     RAW = auto()
-    """Messages of the mechanism come as they are: the frame has no header."""
+    """Messages of the mechanism are expected as they are: frames have no header."""
     ENDED = auto()
 
 
@@ -149,13 +150,13 @@ class Authenticator:
         self._state = _State.BEGIN if before is None else _State.HANDSHAKE
         self._exchange: SaslExchange
         self.tokens = 0
-        """Messages of the mechanism that the client has sent."""
+        """How many messages of the mechanism the client has sent."""
         self._header: RequestHeader
         """The header of the request under way."""
         self.mechanism = ""
-        """The mechanism that the client has chosen."""
+        """The mechanism that the client has chosen; "" before that."""
         self.software: tuple[str, str] | None = None
-        """Name and version of the client's library, once it has told them."""
+        """The name and version of the client's library, once the client has sent them."""
 
     def frame(self, frame: bytes) -> SaslAction:
         """Takes the client's next frame, without its length field. Not called while work is under
@@ -185,7 +186,7 @@ class Authenticator:
         api = API_BY_KEY.get(header.api_key)
         served = api is not None and api.min_version <= header.api_version <= api.max_version
         if header.api_key == _API_VERSIONS and self._state is _State.BEGIN and not served:
-            # The client asks again, with a version that the reply names.
+            # The client may ask again, with a version that the reply names.
             return Proceed(reply_frame(header.correlation_id, 0, unsupported_version_body()))
         if api is None or not served:
             return self._drop(f"unsupported API {header.api_key} v{header.api_version}")
@@ -275,7 +276,7 @@ class Authenticator:
     # The end ------------------------------------------------------------------------------
 
     def _fail(self, message: str, reason: str) -> SaslAction:
-        """Refuses the login. A client whose frames have no header cannot be told `message`."""
+        """Refuses the login. A client whose frames have no header cannot get `message`."""
         if self._state is _State.RAW:
             return self._refuse(None, reason)
         code = ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -29,8 +29,8 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class Sources(Struct, frozen=True):
-    """What mechanisms need beside settings. `credentials`: those of SCRAM users. `secret`: see
-    `ScramServer`. `wall_ms()`: the time now."""
+    """What mechanisms need besides settings. `credentials`: the credentials of SCRAM users.
+    `secret`: see `ScramServer`. `wall_ms()`: the time now."""
 
     credentials: ScramCredentials
     secret: bytes
@@ -38,7 +38,8 @@ class Sources(Struct, frozen=True):
 
 
 class EnabledMechanisms:
-    """The mechanisms by name, in the order of `sasl.enabled.mechanisms`; `close` ends them."""
+    """The mechanisms by name, in the order of `sasl.enabled.mechanisms`. `close` ends what they
+    run."""
 
     def __init__(self, by_name: Mapping[str, Enabled], closers: list[Callable[[], None]]) -> None:
         self.by_name = by_name
@@ -92,7 +93,8 @@ def _check_names(names: tuple[str, ...], listener: str) -> None:
 def _mechanism(
     name: str, config: CoordinatorConfig, key: str, sources: Sources
 ) -> tuple[Mechanism, Callable[[], None]]:
-    """The mechanism, and what ends it. `key`: that of its login module. Raises ConfigError."""
+    """The mechanism, and the function that ends what it runs. `key`: the setting with its login
+    module. Raises ConfigError."""
     module = None
     if config.sasl_jaas_config:
         module = jaas.parse_jaas(config.sasl_jaas_config, key)
@@ -136,7 +138,7 @@ def _oauthbearer(
                 f"sasl.oauthbearer.allow.unverified.{what}=true"
             )
     try:
-        # Imported late: few brokers need it, and it takes a tenth of a second.
+        # This is imported late: few brokers need it, and the import takes a tenth of a second.
         from groupd.coordinator.security.sasl import jwks, oauthbearer, tokens
     except ModuleNotFoundError as error:
         raise ConfigError(
@@ -156,4 +158,4 @@ def _oauthbearer(
 
 
 def _nothing() -> None:
-    """Nothing to end."""
+    """For mechanisms that run nothing."""

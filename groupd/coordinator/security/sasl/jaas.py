@@ -35,7 +35,7 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class LoginModule(Struct, frozen=True):
-    """`name`: the class. `options` hold passwords."""
+    """A login module. `name`: its class. `options` hold passwords."""
 
     name: str
     options: Mapping[str, str]
@@ -45,7 +45,8 @@ class LoginModule(Struct, frozen=True):
 
 
 def parse_jaas(text: str, key: str) -> LoginModule:
-    """The one login module in `text`, the value of the setting `key`. Raises ConfigError."""
+    """The one login module in `text`, which is the value of the setting `key`. Raises
+    ConfigError."""
     tokens = _tokens(text, key)
     if len(tokens) < 3 or tokens[-1] != (";", True):
         raise ConfigError(f'{key}: must be `MODULE required NAME="VALUE" ...;`')
@@ -75,7 +76,7 @@ def static_users(module: LoginModule) -> dict[str, str]:
 
 
 def _tokens(text: str, key: str) -> list[tuple[str, bool]]:
-    """Words and values with False, `=` and `;` with True."""
+    """The tokens of the text: words and values with False, `=` and `;` with True."""
     found: list[tuple[str, bool]] = []
     at, text = 0, text.rstrip()
     while at < len(text):

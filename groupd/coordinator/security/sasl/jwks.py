@@ -1,9 +1,9 @@
-"""Where the keys of an identity provider come from: a JWKS in a file, or behind an https address
+"""The keys of an identity provider: a JWKS in a file, or behind an https address
 (`docs/spec/security.md#2.3`).
 
-A JWKS that cannot be read, or has no key that can be used, changes nothing: the keys before stay.
-Nothing here runs on the event loop: files are read by the thread that judges tokens, addresses by a
-thread of their own.
+A JWKS that cannot be read, or has no key that can be used, changes nothing: the earlier keys stay.
+Nothing here runs on the event loop: the thread that judges tokens reads files, and a thread of
+their own fetches from addresses.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ BYTES_MAX = 1024 * 1024
 KEYS_MAX = 1000
 TIMEOUT_S = 10.0
 EARLY_S = 60.0
-"""An unknown kid asks for the keys at most once in this time."""
+"""An unknown kid causes at most one early fetch of the keys in this time."""
 LONGEST_S = 1e9
 """Some thirty years: a thread cannot wait for much longer."""
 KIDS_MAX = 16
-"""So many unknown kids are remembered."""
+"""How many unknown kids are remembered."""
 KID_LENGTH_MAX = 1000
 
 log = structlog.get_logger("groupd.sasl")
 
 
 class UnusableJwks(Exception):
-    """`str()` says why."""
+    """The text is no JWKS, or one without a key that can be used; `str()` says why."""
 
 
 def parse_jwks(text: bytes) -> tuple[SigningKey, ...]:
-    """The keys that can check signatures; others, such as symmetric ones, are left out. Raises
-    UnusableJwks if there is none."""
+    """The keys that can check signatures. Others, such as symmetric keys, are left out. Raises
+    UnusableJwks if no key is left."""
     try:
         entries = msgspec.json.decode(text)["keys"]
         found = [_signing_key(entry) for entry in entries[:KEYS_MAX]]
@@ -65,7 +65,7 @@ def _signing_key(entry: Any) -> SigningKey | None:
     if entry.get("kty") not in ("RSA", "EC", "OKP") or not (kid is None or isinstance(kid, str)):
         return None
     try:
-        # Not the entry's own "alg": it need not fit the key.
+        # The entry's own "alg" is not used: it need not fit the key.
         key = jwt.PyJWK({**entry, "alg": _SOME_ALGORITHM[entry["kty"]]}).key
     except (jwt.PyJWTError, ValueError, TypeError, LookupError) as error:
         log.warning("key of the JWKS left out", kid=kid, reason=type(error).__name__)
@@ -77,12 +77,12 @@ def _signing_key(entry: Any) -> SigningKey | None:
 
 
 _SOME_ALGORITHM = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
-"""An algorithm for each type of key, for a library that wants one."""
+"""An algorithm for each type of key, because a library wants one."""
 
 
 class FileKeys:
-    """The keys of a file, which is read again when it has changed. Raises ConfigError if it cannot
-    be read at first."""
+    """The keys of a file. It is read again when it has changed. Raises ConfigError if it cannot be
+    read at the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class FileKeys:
         return self._keys
 
     def missed(self, kid: str) -> None:
-        """The file has just been looked at."""
+        """Does nothing: the file has just been checked."""
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -112,7 +112,8 @@ class FileKeys:
         seen = found.st_mtime_ns, found.st_size, found.st_ino
         if seen == self._seen:
             return
-        # Set before the reading: a broken file is logged once, and a change meanwhile is seen.
+        # This is set before the file is read. So a broken file is logged once, and a change during
+        # the reading is noticed.
         self._seen = seen
         if found.st_size > BYTES_MAX:
             raise UnusableJwks(f"larger than {BYTES_MAX} bytes")
@@ -120,15 +121,15 @@ class FileKeys:
 
 
 class UnknownKids:
-    """Which kids of tokens have been missed, so that nobody can make us ask for the keys all the
-    time. `elapsed()` in seconds."""
+    """The unknown kids that tokens have named. Because they are remembered, a client cannot make us
+    fetch the keys all the time. `elapsed()`: a clock in seconds."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed
         self._missed: OrderedDict[str, float] = OrderedDict()
 
     def worth_asking(self, kid: str) -> bool:
-        """Whether it is time to ask for the keys because of this kid."""
+        """Whether to fetch the keys now because of this kid."""
         if len(kid) > KID_LENGTH_MAX:
             return False
         now, before = self._elapsed(), self._missed.get(kid)
@@ -145,10 +146,11 @@ class UnknownKids:
 
 
 class HttpsKeys:
-    """The keys behind an https address. A thread asks for them at once, then every `refresh_ms`,
-    and early when a token names an unknown one. After an error it asks again after `backoff_ms`,
-    each time twice as long, up to `backoff_max_ms`. `fetch(url)` gives the JWKS, or raises
-    OSError."""
+    """The keys behind an https address.
+
+    A thread fetches them at once, then every `refresh_ms`, and early when a token names an unknown
+    kid. After an error it fetches again after `backoff_ms`, then after twice as long each time, up
+    to `backoff_max_ms`. `fetch(url)` returns the JWKS, or raises OSError."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class HttpsKeys:
             self._asked.set()
 
     def close(self) -> None:
-        """Does not wait for an answer that is under way."""
+        """Ends the thread. Does not wait for an answer that is under way."""
         self._ended.set()
         self._asked.set()
 
@@ -198,21 +200,22 @@ class HttpsKeys:
 
 
 def pause_after(failures: int, first_s: float, most_s: float) -> float:
-    """How long to wait after so many failures in a row: a fifth more or less, so that not all
-    brokers ask at once."""
+    """How long to wait after `failures` in a row, in seconds: a fifth more or less, so that brokers
+    do not all ask at once."""
     pause_s: float = min(first_s * 2 ** min(failures - 1, 30), most_s)
     return pause_s * random.uniform(0.8, 1.2)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect could lead to another host, or to plain http."""
+    """Follows no redirect, because it could lead to another host, or to plain http."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def fetch_https(url: str) -> bytes:
-    """Raises OSError. The certificates of the system count, or those of SSL_CERT_FILE."""
+    """The body that the address answers with. The certificates of the system are trusted, or those
+    of SSL_CERT_FILE. Raises OSError."""
     opener = urllib.request.build_opener(_NoRedirect())
     try:
         with opener.open(url, timeout=TIMEOUT_S) as response:

@@ -1,6 +1,6 @@
-"""What a SASL mechanism is: it takes the messages of a client and says how the exchange goes on.
-And PLAIN (RFC 4616): one message with user name and password (`docs/spec/security.md#2.3`).
-"""
+"""The interface of SASL mechanisms: a mechanism takes the messages of a client and says how the
+exchange goes on. Also PLAIN (RFC 4616): one message with user name and password
+(`docs/spec/security.md#2.3`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Challenge(Struct, frozen=True):
 
 class Authenticated(Struct, frozen=True):
     """The client is `user`. `token`: the last message for the client. `expires_ms`: when the proof
-    ends, as wall-clock time; None: never."""
+    ends, in wall-clock time; None: never."""
 
     token: bytes
     user: str
@@ -28,9 +28,9 @@ class Authenticated(Struct, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """The client has proved nothing. `message`: what it is told. `reason`: what the log says; it
-    never holds a part of the client's message. `guessed`: the user for whom it has sent a password,
-    or the proof of one."""
+    """The client has proved nothing. `message`: the text for the client. `reason`: the text for the
+    log; it never holds a part of the client's message. `guessed`: the user whose password, or a
+    proof of it, the client has sent."""
 
     message: str
     reason: str
@@ -41,7 +41,7 @@ SaslStep = Challenge | Authenticated | Rejected
 
 
 class Later(Struct, frozen=True):
-    """`work()` gives the step. It takes too long for the event loop and may run in a thread."""
+    """`work()` returns the step. It takes too long for the event loop and may run in a thread."""
 
     work: Callable[[], SaslStep]
 
@@ -55,7 +55,7 @@ class SaslExchange(Protocol):
 
 
 class Mechanism(Protocol):
-    """`name` as clients ask for it."""
+    """A mechanism. `name`: the name by which clients choose it."""
 
     name: str
 
@@ -63,8 +63,8 @@ class Mechanism(Protocol):
 
 
 def invalid_credentials(mechanism: str, reason: str, guessed: str | None = None) -> Rejected:
-    """The failure that looks the same whatever is wrong with the client's message, so that nobody
-    learns which users there are (`docs/spec/security.md#2.2`)."""
+    """The failure that looks the same whatever is wrong with the client's message, so that clients
+    cannot find out which users there are (`docs/spec/security.md#2.2`)."""
     return Rejected(
         f"Authentication failed: invalid credentials for SASL mechanism {mechanism}",
         reason,
@@ -73,23 +73,25 @@ def invalid_credentials(mechanism: str, reason: str, guessed: str | None = None)
 
 
 def other_authorization_id(mechanism: str, guessed: str | None = None) -> Rejected:
-    """The client proved who it is, but wants to act as somebody else. `guessed`: see `Rejected`;
-    this answer tells that the password is right."""
+    """The failure of a client that proved who it is, but wants to act as another user. `guessed`:
+    see `Rejected`. It is given because this answer tells that the password is right."""
     message = "Authentication failed: the authorization id differs from the user name"
     reason = f"{mechanism} with the authorization id of somebody else"
     return Rejected(message, reason, guessed)
 
 
+# PLAIN --------------------------------------------------------------------------------------
+
 PLAIN = "PLAIN"
 PLAIN_MESSAGE_MAX = 16 * 1024
-"""Bytes of a client's message."""
+"""The most bytes of a client's message."""
 
 _PARTS = 3
 
 
 class PlainMechanism:
-    """`passwords` by user. It keeps only their hashes: so all comparisons are of one length, and a
-    dump of the memory shows no password."""
+    """`passwords`: by user. Only their hashes are kept, so all comparisons have the same length,
+    and a dump of the memory shows no password."""
 
     name = PLAIN
 
@@ -98,7 +100,7 @@ class PlainMechanism:
         self._nobody = bytes(sha256().digest_size)
 
     def begin(self) -> PlainMechanism:
-        """There is only one message, so an exchange has no state."""
+        """There is only one message, so the mechanism itself is the exchange."""
         return self
 
     def respond(self, token: bytes) -> SaslStep:
@@ -113,7 +115,7 @@ class PlainMechanism:
         authorization_id, user, password = parts
         if not (user and password):
             return _malformed("no user name or no password")
-        # An unknown user costs the same hash and the same comparison.
+        # For an unknown user the hash and the comparison take as long.
         same = hmac.compare_digest(_hash(password), self._hashes.get(user, self._nobody))
         if not (same and user in self._hashes):
             return Rejected(

@@ -26,11 +26,13 @@ _ACKNOWLEDGED = b"\x01"
 _REFUSED = b'{"status":"invalid_token"}'
 
 MESSAGE_MAX = 64 * 1024
-"""Bytes of a client's message. Identity providers give tokens of one or two thousand, and few HTTP
-servers, for which such tokens are made, take headers of more than 8 to 64 thousand."""
+"""The most bytes of a client's message. Identity providers give tokens of one or two thousand
+bytes. Such tokens are made for HTTP servers, and few of these take headers of more than 8 to 64
+thousand."""
 
 PAIRS_MAX = 100
-"""Key=value pairs in a message: the token and extensions, of which most clients send none."""
+"""The most key=value pairs in a message: the token and extensions. Most clients send no
+extensions."""
 
 _HEAD = re.compile(r"n,(?:a=((?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,4096}))?,\x01")
 _KEY = re.compile(r"[A-Za-z]+")
@@ -41,8 +43,8 @@ log = structlog.get_logger("groupd.sasl")
 
 
 class OAuthBearerMechanism:
-    """`judge(token)`: what a valid JSON web token says. It runs in a thread; raises
-    InvalidToken."""
+    """The mechanism. `judge(token)` returns what a valid JSON web token says, or raises
+    InvalidToken. It runs in a thread."""
 
     name = NAME
 
@@ -57,7 +59,7 @@ class OAuthBearerExchange:
     def __init__(self, judge: Callable[[str], Judged]) -> None:
         self._judge = judge
         self._refused = False
-        """The client has been sent the JSON text."""
+        """Whether the client has been sent the JSON text."""
 
     def respond(self, token: bytes) -> SaslStep | Later:
         if self._refused and token == _ACKNOWLEDGED:
@@ -70,7 +72,7 @@ class OAuthBearerExchange:
     def _look_at(self, message: bytes) -> SaslStep:
         try:
             authorization_id, token = _parse(message.decode())
-        except ValueError:  # of decoding too
+        except ValueError:  # decoding raises it, too
             return invalid_credentials(NAME, "malformed message")
         try:
             judged = self._judge(token)
@@ -84,7 +86,7 @@ class OAuthBearerExchange:
 
 
 def _parse(message: str) -> tuple[str, str]:
-    """(authorization id, JSON web token). Raises ValueError."""
+    """The authorization id and the JSON web token of a message. Raises ValueError."""
     head = _HEAD.match(message)
     if head is None or not message.endswith("\x01\x01"):
         raise ValueError("no header, or no end")

@@ -1,8 +1,9 @@
 """SASL/SCRAM-SHA-256 and -512, the server's side (RFC 5802, RFC 7677; `docs/spec/security.md#2.3`).
+The grammar is Kafka's.
 
-The grammar is Kafka's. An unknown user gets an answer as a known one does, with a salt that does
-not change and with iterations that known users have, and fails at the end, with the same amount of
-hashing. There is no channel binding.
+An unknown user gets an answer like a known one: with a salt that does not change, and with a number
+of iterations that known users have. It fails at the end, after the same amount of hashing. There is
+no channel binding.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from groupd.coordinator.security.scram_credentials import (
 from groupd.protocol.messages.secret import Secret
 
 MESSAGE_MAX = 16 * 1024
-"""Bytes of a client's message; a user name is much shorter."""
+"""The most bytes of a client's message; a user name is much shorter."""
 
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
@@ -52,23 +53,23 @@ _NO_BINDING = "biws"
 
 
 class ScramCredentials(Protocol):
-    """Those of the users. `mechanism`: the name of one."""
+    """The credentials of the users. `mechanism`: the name of one."""
 
     def credential(self, user: str, mechanism: str) -> ScramCredential | None: ...
 
     def some_iterations(self, mechanism: str, share: float) -> int:
-        """The iterations of one of the users; `share`, from 0 to 1, chooses whose."""
+        """The number of iterations of one of the users. `share`, from 0 to 1, chooses the user."""
         ...
 
 
 def new_nonce() -> str:
-    """192 random bits, in letters that a nonce may have."""
+    """192 random bits, in characters that a nonce may have."""
     return secrets.token_urlsafe(24)
 
 
 class ScramServer:
-    """The server's side of SCRAM. `secret`: the salts of unknown users are made from it; keep it
-    for as long as they shall not change. `nonce()`: a fresh one."""
+    """The server's side of SCRAM. `secret`: the salts of unknown users are made from it, so they
+    change when it changes. `nonce()` returns a new nonce."""
 
     def __init__(
         self,
@@ -87,10 +88,10 @@ class ScramServer:
         return ScramExchange(self.name, self._hash, self._credential, self._nonce())
 
     def _credential(self, user: str, with_token: bool) -> tuple[ScramCredential, bool]:
-        """The credential, and whether there is such a user. Both ways do the same work."""
+        """The credential, and whether there is such a user. Both cases do the same work."""
         share = self._drawn(user) / (1 << SALT_BITS)
         iterations = self._credentials.some_iterations(self.name, share)
-        # Other iterations come with another salt, as they do when a password is set.
+        # Another number of iterations has another salt, as after a new password.
         salt = salt_of(self._drawn(f"{user}\0{iterations}"))
         key = Secret(bytes(MECHANISMS[self.name].size))  # no proof fits it
         nobody = ScramCredential(salt, key, key, iterations)
@@ -98,14 +99,16 @@ class ScramServer:
         return (nobody, False) if known is None else (known, True)
 
     def _drawn(self, text: str) -> int:
-        """A number of `SALT_BITS` bits that looks random, the same each time for a text."""
+        """A number of `SALT_BITS` bits that looks random. It is always the same for the same
+        text."""
         digest = hashlib.sha512(f"{self.name}\0{text}".encode()).digest()
         drawn = hmac.digest(self._secret, digest, self._hash)
         return int.from_bytes(drawn, "big") >> (8 * len(drawn) - SALT_BITS)
 
 
 class ScramExchange:
-    """`find(user, whether a delegation token is meant)`. `nonce`: the server's part."""
+    """One exchange. `find(user, with_token)` returns the credential and whether there is such a
+    user; `with_token`: a delegation token is meant. `nonce`: the server's part."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class ScramExchange:
         self._find = find
         self._nonce = nonce
         self._user: str | None = None
-        """None before the client's first message."""
+        """The user; None before the client's first message."""
         self._bindings: tuple[str, ...] = ()
         self._messages = ""
         """The messages so far, as both sides sign them."""
@@ -175,7 +178,7 @@ class ScramExchange:
         return Authenticated(b"v=" + b64encode(signature), user)
 
     def _proves(self, proof: bytes, signature: bytes) -> bool:
-        """Whether `proof` was made by somebody who knows the client key."""
+        """Whether `proof` was made with the client key."""
         if len(proof) != len(signature):
             return False
         key = bytes(ours ^ theirs for ours, theirs in zip(signature, proof, strict=True))

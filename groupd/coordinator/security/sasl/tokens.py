@@ -1,4 +1,4 @@
-"""Judges JSON web tokens by KIP-768 (`docs/spec/security.md#2.3`): the signature by a key of the
+"""Judges JSON web tokens by KIP-768 (`docs/spec/security.md#2.3`): the signature with a key of the
 JWKS, then issuer, audience, times, subject and scope.
 
 The library checks signature, issuer and audience. Times are checked here, because our clock is
@@ -29,12 +29,12 @@ HEADER_MAX = 16 * 1024
 
 
 class InvalidToken(Exception):
-    """`str()` says why, without a part of the token."""
+    """The token is not valid; `str()` says why, without a part of the token."""
 
 
 class SigningKey(Struct, frozen=True, eq=False):
-    """A public key of a JWKS. `algorithms`: those that it may be used with. `kid`: its name, if it
-    has one."""
+    """A public key of a JWKS. `algorithms`: the algorithms that it may be used with. `kid`: its
+    name, if it has one."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -42,26 +42,25 @@ class SigningKey(Struct, frozen=True, eq=False):
 
 
 class SigningKeys(Protocol):
-    """Where the keys come from."""
-
     def current(self) -> tuple[SigningKey, ...]:
         """The keys as they are now. Runs in a thread."""
         ...
 
     def missed(self, kid: str) -> None:
-        """A token names a key that is not there: it may be a new one."""
+        """Notes that a token names a key that is not there: it may be a new one."""
         ...
 
 
 class Judged(Struct, frozen=True):
-    """What a valid token says. `expires_ms`: wall-clock time."""
+    """What a valid token says. `expires_ms`: in wall-clock time."""
 
     user: str
     expires_ms: int
 
 
 class TokenRules(Struct, frozen=True):
-    """`audience`, `issuer` empty: not checked. `skew_s`: by how much the clocks may differ."""
+    """What tokens must satisfy. `audience`, `issuer` empty: not checked. `skew_s`: by how much
+    clocks may differ."""
 
     audience: tuple[str, ...]
     issuer: str
@@ -70,7 +69,8 @@ class TokenRules(Struct, frozen=True):
 
 
 def algorithms_of(key: object) -> tuple[str, ...]:
-    """What a public key may sign with; nothing for a kind that is not allowed."""
+    """The algorithms that a public key may sign with; none for a kind of key that is not
+    allowed."""
     if isinstance(key, RSAPublicKey):
         return _RSA if key.key_size >= RSA_BITS_MIN else ()
     if isinstance(key, EllipticCurvePublicKey):
@@ -79,7 +79,7 @@ def algorithms_of(key: object) -> tuple[str, ...]:
 
 
 class TokenJudge:
-    """`wall_ms()`: the time now."""
+    """Judges tokens. `wall_ms()`: the time now."""
 
     def __init__(self, rules: TokenRules, keys: SigningKeys, wall_ms: Callable[[], int]) -> None:
         self._rules = rules
@@ -112,15 +112,15 @@ class TokenJudge:
                 options=self._options,
             )
         except jwt.PyJWTError as error:
-            # The class alone: texts of the library may hold parts of the token.
+            # Only the class is shown: texts of the library may hold parts of the token.
             raise InvalidToken(type(error).__name__) from None
         except (ValueError, TypeError, RecursionError, ArithmeticError) as error:
             raise InvalidToken(f"malformed: {type(error).__name__}") from None
         return self._claims(claims)
 
     def _key(self, header: _Header) -> tuple[Any, str]:
-        """The key that the header names, and the algorithm. Nothing else in the header counts: who
-        makes a token must not choose where its key comes from."""
+        """The key that the header names, and the algorithm. Nothing else in the header counts: the
+        maker of a token must not choose where its key comes from."""
         algorithm, kid = header.alg, header.kid
         keys = self._keys.current()
         named = keys if kid is None else tuple(key for key in keys if key.kid == kid)
@@ -155,30 +155,31 @@ class _Header(Struct, frozen=True):
 
 
 def _header(section: str) -> _Header:
-    """It is read alone: most of what nobody has signed is refused before the rest is looked at.
-    Raises InvalidToken."""
+    """The header, which is read alone. So most tokens without a valid signature are refused before
+    their other parts are read. Raises InvalidToken."""
     if len(section) > HEADER_MAX:
         raise InvalidToken("the header is too long")
     try:
         text = urlsafe_b64decode(section + "=" * (-len(section) % 4))
         return msgspec.json.decode(text, type=_Header)
-    except (binascii.Error, ValueError, RecursionError):  # of msgspec, too
+    except (binascii.Error, ValueError, RecursionError):  # msgspec raises the last two
         raise InvalidToken("malformed header") from None
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float:
-    """Seconds since 1970."""
+    """The time `name` of a token, in seconds since 1970. Raises InvalidToken."""
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidToken(f"{name} is not a number")
-    # Up to the year 9999, as everything that reads such times does.
+    # Only up to the year 9999, as in everything that reads such times.
     if not math.isfinite(value) or not 0 <= value < 253402300800:
         raise InvalidToken(f"{name} is not a time")
     return float(value)
 
 
 def _is_text(value: str) -> bool:
-    """Half a surrogate pair, which JSON allows, cannot be sent, stored or logged."""
+    """Whether the value is a text without half a surrogate pair. JSON allows such a half, but it
+    cannot be sent, stored or logged."""
     return value == value.encode(errors="replace").decode()
 
 
