@@ -103,6 +103,8 @@ class NodeLease:
         return (self._elapsed_ns() - self._since) // _NS_PER_MS
 
 
+# Renewals -----------------------------------------------------------------------------------
+
 log = structlog.get_logger("groupd.cluster")
 
 KEPT_MAX = 100
@@ -213,6 +215,9 @@ class Renewals:
         else:
             self._count()
             self._caught_up()
+
+
+# Waiting callers ----------------------------------------------------------------------------
 
 
 class Notifier:

@@ -234,6 +234,7 @@ class TransactionChange(Struct, frozen=True):
 TransactionStep = TransactionAnswer | TransactionChange
 """What a request leads to. If it changes nothing, the answer is sent at once."""
 
+# The record ---------------------------------------------------------------------------------
 
 VALUE_VERSION = 1
 
