@@ -191,7 +191,6 @@ class Renewals:
         self._behind = None
 
     def close(self) -> None:
-        """Stop catching up."""
         if self._task is not None:
             self._task.cancel()
 

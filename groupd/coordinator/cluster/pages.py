@@ -50,7 +50,6 @@ class ClusterPages:
         )
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Returns each node of the cluster, as it is shown."""
         return [self._node(one) for one in self._member.node.view.members]
 
     def _node(self, one: NodeState) -> dict[str, Any]:

@@ -110,7 +110,6 @@ class HeldUnits:
                 held.task = self._start("give-up", unit, self._give_up(unit, held, held.task))
 
     def give_up_all(self) -> None:
-        """Give up all units."""
         self.give_up(list(self._held))
 
     def forget(self, units: Collection[Unit]) -> None:

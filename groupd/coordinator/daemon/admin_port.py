@@ -130,7 +130,6 @@ class DaemonAdmin:
         not_ready: Callable[[], str | None],
         work: LongWork,
     ) -> None:
-        """Add the web page and its streams."""
         health = HealthParts(
             parts.broker,
             self._connections,
@@ -152,7 +151,6 @@ class DaemonAdmin:
         self._console.add_to(routes)
 
     async def close(self) -> None:
-        """Close the port, if it was opened."""
         if self._console is not None:
             await self._console.close()
         if self._server is not None:

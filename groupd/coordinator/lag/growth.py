@@ -25,8 +25,6 @@ times long ago are less exact."""
 
 
 class Bounds(Struct, frozen=True, gc=False):
-    """Start and end offset of a log."""
-
     start: int
     end: int
 

@@ -44,7 +44,6 @@ def trend_of(group_id: str, watch: LagWatch) -> list[int | None] | None:
 
 
 def judgement_text(judgement: Judgement | None) -> str | None:
-    """A judgement as a page shows it."""
     return None if judgement is None else judgement.value
 
 

@@ -70,7 +70,6 @@ class TransactionIndex:
     def end(
         self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
     ) -> None:
-        """End a transaction whose marker is at `marker_offset`."""
         del self._open[first_offset]
         self._ended.append((first_offset, marker_offset))
         if committed:

@@ -63,7 +63,6 @@ class SystemClock:
 
 
 async def pause(clock: Clock, delay_ms: int) -> None:
-    """Wait for some time by the coordinator's clock."""
     if delay_ms == 0:
         return
     over = asyncio.Event()

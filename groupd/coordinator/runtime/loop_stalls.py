@@ -61,9 +61,7 @@ class LoopStalls:
         """When the timer rang last, by `elapsed`; far in the future while it is off."""
         self._longest: deque[tuple[int, int]] = deque(maxlen=BUCKETS)
         self.delays = 0
-        """How many delays of `DELAY_NS` or more there were."""
         self.stalls = 0
-        """How many delays of `STALL_NS` or more there were."""
 
     def start(self) -> None:
         self.clock.start()

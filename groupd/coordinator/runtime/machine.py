@@ -29,9 +29,7 @@ class Machine(Protocol):
         before any change."""
         ...
 
-    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
-        """Handle a deadline that has passed."""
-        ...
+    def expire(self, key: DeadlineKey, now: Instant) -> Outcome: ...
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """Handle the result of a task, or the Exception that ended it."""

@@ -33,8 +33,6 @@ Load = Callable[[], Awaitable[None]]
 
 
 class Loadable(Protocol):
-    """What is loaded from a log."""
-
     state: CoordinatorState
     loaded_records: int
 

@@ -183,7 +183,6 @@ class ShardLease:
         self._now_ms = holder.clock.monotonic_ms
 
     def renew(self) -> bool:
-        """See `groupd.coordinator.runtime.waiting.Lease`."""
         holder = self._holder
         return (
             holder.machine is self._machine

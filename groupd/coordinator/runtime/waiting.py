@@ -125,7 +125,6 @@ class Waiter:
             self.lose()
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        """Answer with an error."""
         if self not in self.waiting:
             return
         try:

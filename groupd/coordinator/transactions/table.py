@@ -162,7 +162,6 @@ class TransactionTable:
     def end(
         self, request: EndTxnRequest, client_version: int, now_ms: int, fresh_id: int | None
     ) -> TransactionStep:
-        """EndTxn."""
         entry = self._entry(request.transactional_id)
         pending = entry.pending is not None
         if client_version >= EPOCH_BUMPS:
