@@ -1,13 +1,15 @@
-"""This node's own view of its lease: when it stops to answer, whatever the database says later.
+"""This node's own view of its lease: when it must stop to answer, whatever the database says later.
 
 The lease is counted from the moment before its renewal was sent, so it ends here before it ends in
-the database, and a margin makes up for clocks of different speed. Time in which the machine was
-suspended counts. A machine that goes on from a snapshot may have a clock that has stood still; then
-the wall clock jumps once somebody sets it, and so ends the lease too.
+the database. A margin makes up for clocks of different speed. Time in which the machine was
+suspended counts. A machine that is resumed from a snapshot may have a clock that has stood still;
+the wall clock jumps as soon as it is set again, and that ends the lease too.
 
-A renewal that was answered counts once the changes of the catalogue that its answer told of are
-applied here: so a node that answers has every change that is older than a lease. `Notifier` wakes
-those who wait until this node may answer.
+The answer to a renewal has the version of the catalogue. The renewal counts once this node has
+applied the changes up to that version. So a node that answers clients has every change that is
+older than a lease.
+
+`Notifier` wakes the callers that wait until this node may answer.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def since_boot_ns() -> int:
-    """A clock that never goes back and, where the system has one, counts time of suspension."""
+    """A clock that never goes back. Where the system has such a clock it also counts the time of
+    suspension."""
     return time.clock_gettime_ns(_BOOTTIME)
 
 
@@ -40,7 +43,8 @@ class Moment(NamedTuple):
 
 
 class NodeLease:
-    """`lease_ms`: how long the database gives. The clocks are for tests."""
+    """Whether this node may answer, and for how long. `lease_ms`: how long a lease lasts in the
+    database. Tests pass clocks of their own."""
 
     def __init__(
         self,
@@ -57,11 +61,12 @@ class NodeLease:
         self._since: int | None = None
 
     def now(self) -> Moment:
-        """To be taken before a renewal is sent."""
+        """Returns the moment that is passed to `renewed`. Call it before the renewal is sent."""
         return Moment(self._elapsed_ns(), self._wall_ns())
 
     def renewed(self, sent: Moment) -> None:
-        """A renewal that was sent then has succeeded. Renewals may be told of in any order."""
+        """The renewal that was sent at this moment has succeeded. The order of the calls does not
+        matter."""
         if sent.elapsed_ns <= self._from:
             return
         if not self.valid():
@@ -71,7 +76,7 @@ class NodeLease:
         self._wall_until = sent.wall_ns + self._usable_ns
 
     def end(self) -> None:
-        """Nothing may be answered any more until the next renewal that is sent from now on."""
+        """End the lease. Only a renewal that is sent from now on gives another one."""
         self._from = self._elapsed_ns()
         self._until = self._wall_until = 0
 
@@ -81,35 +86,38 @@ class NodeLease:
 
     @property
     def left_ms(self) -> int:
-        """How long it is still valid; not above 0 if it is not."""
+        """How much longer the lease is valid; 0 or less if it is not."""
         elapsed_ns = self._until - self._elapsed_ns()
         return min(elapsed_ns, self._wall_until - self._wall_ns()) // _NS_PER_MS
 
     @property
     def age_ms(self) -> int:
-        """How long ago the renewal was sent that this lease comes from."""
+        """How long ago the renewal was sent that gave this lease."""
         return (self._elapsed_ns() - self._from) // _NS_PER_MS
 
     @property
     def held_ms(self) -> int:
-        """How long it has been valid without a gap; 0 if it is not."""
+        """How long the lease has been valid without a gap; 0 if it is not valid."""
         if self._since is None or not self.valid():
             return 0
         return (self._elapsed_ns() - self._since) // _NS_PER_MS
 
 
+# Renewals -----------------------------------------------------------------------------------
+
 log = structlog.get_logger("groupd.cluster")
 
 KEPT_MAX = 100
-"""Answered renewals that wait for changes to be applied; the oldest of more are of no use."""
+"""How many answered renewals are kept that wait for changes to be applied. If there are more the
+oldest are dropped."""
 
 BEHIND_LEASES = 3
-"""After so many leases without a renewal that counts, others had better serve the units. Time in
-which this process stood still does not count: it could not catch up then."""
+"""After so many leases without a renewal that counts, other nodes had better serve the units. Time
+in which this process stood still is not included: it could not catch up then."""
 
 
 class CannotFollow(Exception):
-    """The database answers, but what has changed in the catalogue cannot be applied here."""
+    """The database answers, but this node cannot apply the changes of the catalogue."""
 
 
 class FollowedCatalogue(Protocol):
@@ -117,21 +125,21 @@ class FollowedCatalogue(Protocol):
 
     @property
     def applied(self) -> int:
-        """The version that this node works with."""
+        """The version of the catalogue that this node uses."""
         ...
 
     async def catch_up(self) -> None:
-        """Read and apply what has changed. Raises LogError."""
+        """Read and apply the changes. Raises LogError."""
         ...
 
     def forget(self) -> None:
-        """Nothing is applied any more: all is to be read again."""
+        """Forget which changes were applied: all must be read again."""
         ...
 
 
 class Renewals:
-    """`renewed(sent)` is called for a renewal that counts, `caught_up()` when changes were
-    applied."""
+    """Decides which renewals of the lease count. `renewed(sent)` is called for a renewal that
+    counts, `caught_up()` when changes were applied."""
 
     def __init__(
         self,
@@ -142,7 +150,7 @@ class Renewals:
     ) -> None:
         self._lease_ns = lease_ms * 1_000_000
         self._behind: Moment | None = None
-        """Since when no renewal has counted, although they are answered."""
+        """Since when renewals are answered, but none has counted."""
         self._catalogue = catalogue
         self._renewed = renewed
         self._caught_up = caught_up
@@ -150,14 +158,14 @@ class Renewals:
         self._task: asyncio.Task[None] | None = None
 
     def answered(self, version: int, sent: Moment) -> None:
-        """A renewal that was sent then has told of this version of the catalogue. Raises
-        CannotFollow."""
+        """The renewal that was sent at `sent` was answered with this version of the catalogue.
+        Raises CannotFollow."""
         self._answered.append((version, sent))
         del self._answered[:-KEPT_MAX]
         self._count()
         if not self._answered:
             return
-        # While this node is behind the renewal before is in the list, too.
+        # If this node was behind already, the list also has the renewal before this one.
         if self._behind is None or self._gap_ns() > self._lease_ns:
             self._behind = sent
         if sent.elapsed_ns - self._behind.elapsed_ns > BEHIND_LEASES * self._lease_ns:
@@ -173,16 +181,16 @@ class Renewals:
         return last.elapsed_ns - before.elapsed_ns
 
     def failed(self) -> None:
-        """The database does not answer, so nobody can say that this node is behind for long."""
+        """The database does not answer, so it is not known any more for how long this node is
+        behind."""
         self._behind = None
 
     def forget(self) -> None:
-        """None of the renewals so far counts any more."""
+        """Count none of the renewals so far."""
         self._answered.clear()
         self._behind = None
 
     def close(self) -> None:
-        """Stop to catch up."""
         if self._task is not None:
             self._task.cancel()
 
@@ -208,15 +216,18 @@ class Renewals:
             self._caught_up()
 
 
+# Waiting callers ----------------------------------------------------------------------------
+
+
 class Notifier:
-    """Any number of callers in `wait`; `notify` wakes all of them."""
+    """`notify` wakes all callers of `wait`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, until_ms: int) -> None:
-        """Returns when `notify` is called, at `until_ms` (monotonic) at the latest."""
+        """Wait until `notify` is called, but at most until `until_ms` (monotonic)."""
         if until_ms <= self._clock.monotonic_ms():
             return
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,8 +1,8 @@
-"""This process as a node of a cluster: its id, what it serves, where the others are.
+"""This process as a node of a cluster: its id, what it serves, where the other nodes are.
 
-Order of a start: `connect` (the id), `make_node` with the catalogue, servers of the units, `start`
-once the ports are open. What lies between a store and its sockets (`coordinator.daemon.parts`)
-only asks `node`, which is its `Ownership`.
+The order of a start: `connect` (the id), `make_node` with the catalogue, servers of the units,
+`start` once the ports are open. The parts between a store and its sockets
+(`coordinator.daemon.parts`) only use `node`, which is their `Ownership`.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ from groupd.storage.units import PARTITIONS, Unit
 log = structlog.get_logger("groupd.cluster")
 
 LEVEL = 1
-"""The newest level of features that this version can work at. A change of what is stored that older
-versions cannot read comes with the next level, and is made once all nodes have it."""
+"""The newest level of features that this version can work at. If a change makes stored data
+unreadable for older versions, it belongs to the next level and is made once all nodes have that
+level."""
 
 HAND_OVER_MS = 3000
-"""How long a node that stops may take to hand over; the rest is dropped, and others take it."""
+"""How long a node that stops may take to hand over its units. The rest is dropped, and other nodes
+take it."""
 
 
 class ClusterMember:
-    """`directory`: where the node's id is kept. `inter_broker`: the listener that other nodes use,
-    `security`: how this node says to them who it is. `version`: that of groupd."""
+    """This process in the cluster. `directory`: where the node's id is kept. `inter_broker`: the
+    name of the listener that other nodes use. `security`: how this node logs in to them. `version`:
+    the version of groupd."""
 
     node: ClusterNode
-    """Once `make_node` was called, as the next one."""
+    """Set by `make_node`, like `peers`."""
     peers: Peers
-    """Calls to other nodes."""
+    """The calls to other nodes."""
 
     def __init__(
         self,
@@ -64,11 +67,11 @@ class ClusterMember:
     ) -> None:
         self.node_id = config.node_id
         self.unit_servers: dict[str, UnitServer] = {}
-        """By kind of unit; to be filled before `start`."""
+        """By kind of unit. Must be filled before `start`."""
         self.nodes: list[Node] = []
-        """All members, this node too, by id."""
+        """All members including this node, sorted by id."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """`stop` calls these after the hand-over, then it closes the connections to other nodes."""
+        """`stop` calls these after the hand-over. Then it closes the connections to other nodes."""
         self.store = store
         self._config = config
         self._clock = clock
@@ -78,9 +81,10 @@ class ClusterMember:
         self._version = version
         self._file: NodeIdFile | None = None
         self.listeners: tuple[tuple[str, str, int], ...] = ()
-        """(name, host, port) of each listener as the others are told; there once ports are open."""
+        """(name, host, port) of each listener, as other nodes should use it. Set once the ports are
+        open."""
         self.admin_url = ""
-        """The admin port as other nodes reach it; empty where they do not."""
+        """The address of the admin port for other nodes; empty if they cannot reach it."""
         self._me = Node(self.node_id, "", -1)
         self._changed: list[Callable[[], None]] = []
         self._counts = {one.kind: one.shards(config) for one in COORDINATOR_TYPES}
@@ -89,7 +93,7 @@ class ClusterMember:
     # Start --------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Find out the node's id: the setting `node.id`, or the one that was drawn before for this
+        """Find out the node's id: the setting `node.id`, or the id that was drawn before in this
         cluster, or a new one. The store must be open. Raises StoreRefused, LogError."""
         if self.node_id:
             return
@@ -108,7 +112,7 @@ class ClusterMember:
         self.node_id = known
 
     def make_node(self, catalogue: FollowedCatalogue) -> ClusterNode:
-        """The protocol of this node, not started."""
+        """Make `node`, which is not started yet, and `peers`."""
         config = replace(self._config, node_id=self.node_id)
         self.peers = Peers(config, self._clock, self._address_of, self._security)
         self.on_change(self.peers.look)
@@ -130,11 +134,11 @@ class ClusterMember:
         return address_in(self.node.view.members, node_id)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """`listener` is called when members or units have changed. It must not raise."""
+        """Call `listener` when members or units have changed. It must not raise."""
         self._changed.append(listener)
 
     def announce(self, node: Node) -> None:
-        """This node as clients see it."""
+        """Set how clients see this node."""
         self._me = node
         self._seen()
 
@@ -156,8 +160,8 @@ class ClusterMember:
         await self.node.settled()
 
     async def lost(self) -> str:
-        """Waits until this process cannot be a node any more, or until another daemon has the
-        database to itself; one line that says so."""
+        """Wait until this process cannot be a node any more, or until another daemon has the
+        database for itself. Returns one line that says so."""
         waiting = [
             asyncio.ensure_future(self.store.lost()),
             asyncio.ensure_future(self.node.refused()),
@@ -170,7 +174,7 @@ class ClusterMember:
         return done.pop().result()
 
     async def stop(self) -> None:
-        """Hand everything over and leave; then another process may have the node's id."""
+        """Hand all units over and leave. Then another process may use the node's id."""
         if hasattr(self, "node"):
             await self.node.stop(HAND_OVER_MS)
             for close in self.closing:
@@ -182,13 +186,13 @@ class ClusterMember:
     # Where things are ---------------------------------------------------------------------
 
     def find_node(self, unit: Unit) -> Node | None:
-        """The node that serves a unit; None while there is none. A node that has died is named
-        until another one takes its place: a client that cannot connect asks again."""
+        """Returns the node that serves a unit; None while there is none. A node that has died is
+        returned until another one takes its place: a client that cannot connect asks again."""
         leader = self.node.leader(unit)
         return None if leader is None else self.node_of(leader)
 
     def elsewhere(self, group_id: str) -> Elsewhere | None:
-        """Who serves a group, if it is another node."""
+        """Returns the node that serves a group if it is another node, else None."""
         leader = self.node.leader(GROUP_COORDINATOR.unit_of(group_id, self._config))
         if leader == self.node_id:
             return None
@@ -202,7 +206,7 @@ class ClusterMember:
         return Elsewhere(told if facts.admin else f"{told}: ask there", facts.admin)
 
     def node_of(self, node_id: int) -> Node | None:
-        """A member by its id."""
+        """Returns the member with this id; None if there is none."""
         return next((one for one in self.nodes if one.node_id == node_id), None)
 
     def _seen(self) -> None:
@@ -217,7 +221,7 @@ class ClusterMember:
 
     @property
     def units(self) -> Mapping[int | None, Sequence[Unit]]:
-        """The units of each node, by its id; None: those that nobody owns."""
+        """The units of each node, by node id; under None the units that no node owns."""
         found: dict[int | None, list[Unit]] = {}
         for one in self.node.view.units.values():
             found.setdefault(one.owner, []).append(one.unit)
@@ -237,8 +241,8 @@ def member_of(
     inter_broker: str,
     security: ClientSecurity,
 ) -> ClusterMember:
-    """The member for a store that was opened as a shared one. Leases last in real time, also while
-    the process stands still: their clock is not the one of groups."""
+    """Returns the member for a store that was opened as a shared one. Leases last in real time,
+    also while the process stands still, so their clock is not the clock of groups."""
     assert isinstance(store, ClusterStore)
     version = installed_version("groupd")
     return ClusterMember(config, store, SystemClock(), directory, inter_broker, security, version)

@@ -78,7 +78,7 @@ class MembershipCollector(Collector):
 
 
 class PeerCollector(Collector):
-    """What this node has asked others."""
+    """The calls of this node to other nodes."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers

@@ -1,8 +1,9 @@
-"""One node of a cluster: it renews its lease, plans, takes units and gives them up. ADR 40.
+"""One node of a cluster: it renews its lease, plans, takes units and gives them up (ADR 40).
 
-All that it asks of the database it asks one after the other, so each answer is newer than the one
-before. What may have been done or not (`LogUnavailable`) is simply asked again: every call of
-`Membership` may be repeated, and a unit is served only once an answer says that it is owned.
+It sends its questions to the database one after the other, so each answer is newer than the one
+before. If it is not known whether a call was carried out (`LogUnavailable`), the call is simply
+repeated: every call of `Membership` may be repeated, and a unit is served only once an answer says
+that it is owned.
 """
 
 from __future__ import annotations
@@ -41,19 +42,21 @@ from groupd.storage.units import Unit
 log = structlog.get_logger("groupd.cluster")
 
 LEAST_PAUSE_MS = 20
-"""Notifications that come closer together share one look at the database."""
+"""Notifications that come closer together lead to one look at the database."""
 
 AFTER_LEASE_MS = 20
-"""How long after the end of another node's lease the database is asked whether it is over."""
+"""How long after the end of another node's lease the database is asked whether that lease is
+over."""
 
 LEASES_MAX = 3
-"""How many leases long a node that starts waits for the end of one with its id. One that is there
-still is renewed: by another process."""
+"""For how many leases a node that starts waits for the end of a lease with its id. A lease that is
+still there afterwards is renewed by another process."""
 
 
 class ClusterNode:
-    """The `Ownership` of this node. `servers` by kind of unit may be filled until `start`.
-    `counts`: units of each kind. `seen()` is called when members or units have changed."""
+    """The `Ownership` of this node. `servers`: by kind of unit; may be filled until `start`.
+    `counts`: how many units of each kind there are. `seen()` is called when members or units have
+    changed."""
 
     def __init__(
         self,
@@ -73,7 +76,8 @@ class ClusterNode:
         self.renew_ns = 0
         """How long the last renewal took."""
         self.renewals = self.failures = self.fenced = 0
-        """Since the start: renewals, those that failed, and how often the lease was lost."""
+        """Counted since the start: renewals, those that failed, and how often the lease was
+        lost."""
         self.held = HeldUnits(servers, clock, self._wake_up)
         self._membership = membership
         self._catalogue = catalogue
@@ -117,7 +121,7 @@ class ClusterNode:
     # Life ---------------------------------------------------------------------------------
 
     def start(self, facts: NodeFacts) -> None:
-        """Join, and go on until `stop`."""
+        """Join the cluster, and stay in it until `stop`."""
         self._facts = facts
         self._membership.listen(self._wake_up)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="cluster-node")
@@ -131,7 +135,7 @@ class ClusterNode:
 
     @property
     def not_ready(self) -> str | None:
-        """Why this node does not serve its share now; None if it does."""
+        """Says why this node does not serve its share now; None if it does."""
         if not self.lease.valid():
             return "the lease in the database is not renewed"
         if self._stopping:
@@ -140,7 +144,7 @@ class ClusterNode:
         return f"{waiting} units are not served yet" if waiting else None
 
     async def stop(self, timeout_ms: int) -> None:
-        """Hand everything over and leave; what is not done in time is dropped."""
+        """Hand all units over and leave. What is not done in time is dropped."""
         self._stopping = True
         self._wake.set()
         if self._task is not None:
@@ -159,8 +163,8 @@ class ClusterNode:
             self._task.cancel()
 
     async def spread(self, version: int) -> None:
-        """Wait until every other member works with this version of the catalogue or a newer one. A
-        member that does not get there has no valid lease by the end of this."""
+        """Wait until every other member uses this version of the catalogue or a newer one. A member
+        that does not get there has no valid lease any more when this returns."""
         longest_ms = max([self.lease.lease_ms, *(one.facts.lease_ms for one in self.view.others)])
         until_ms, pause_ms = self._clock.monotonic_ms() + longest_ms, 0
         while self.view.behind(version) and self._clock.monotonic_ms() < until_ms:
@@ -172,7 +176,7 @@ class ClusterNode:
             pause_ms = min(2 * pause_ms + LEAST_PAUSE_MS, self._renew_ms)
 
     async def drain(self, node_id: int, draining: bool) -> bool:
-        """See `Membership.drain`. Raises LogError."""
+        """Let a node drain or resume: see `Membership.drain`. Raises LogError."""
         known = await self._membership.drain(node_id, draining)
         self._wake.set()
         return known
@@ -218,12 +222,12 @@ class ClusterNode:
         self.view.forget()
 
     async def refused(self) -> str:
-        """Waits until this process cannot be a node; one line that says why."""
+        """Wait until this process cannot be a node. Returns one line that says why."""
         await self._is_refused.wait()
         return str(self._refused)
 
     async def _join(self) -> bool:
-        """False: this node was to stop before."""
+        """Join the cluster. Returns False if this node was told to stop first."""
         given_up_ms = self._clock.monotonic_ms() + LEASES_MAX * self.lease.lease_ms
         while not self._stopping:
             self._wake.clear()
@@ -289,7 +293,7 @@ class ClusterNode:
         self._settle()
 
     async def _left(self) -> bool:
-        """Leave once everything is released."""
+        """Leave the cluster if all units are released. Returns whether they are."""
         if len(self.held):
             return False
         await self._membership.leave()
@@ -299,8 +303,8 @@ class ClusterNode:
         return one.wanted not in (None, self.node_id)
 
     def _can_take(self, one: UnitState) -> bool:
-        """Whether the unit waits for this node, or is already owned by it without being held:
-        then the answer to an earlier `acquire` was lost."""
+        """Whether the unit waits for this node. A unit that is owned by this node but not held
+        waits too: the answer to an earlier `acquire` was lost."""
         if one.unit in self.held:
             return False
         return one.owner == self.node_id or (one.owner is None and one.wanted == self.node_id)
@@ -309,14 +313,14 @@ class ClusterNode:
         return self._may_fence() if self.view.has_dead else not self.view.is_planned
 
     def _may_fence(self) -> bool:
-        """Whether those whose leases are over may be fenced, if there are any. If the database was
-        away for everybody, they get time to come back."""
+        """Whether nodes whose leases are over may be fenced, if there are any. If no node could
+        reach the database, they get time to come back."""
         return not self.view.has_dead or self.lease.held_ms >= self.lease.lease_ms
 
     # What the database says ---------------------------------------------------------------
 
     def _see(self, state: ClusterState) -> None:
-        """Raises LeaseLost, AnotherTimeline."""
+        """Take in what the database has answered. Raises LeaseLost, AnotherTimeline."""
         changed = self.view.see(state)
         if state.units is not None:
             self._check_owned()
@@ -333,7 +337,7 @@ class ClusterNode:
         ]
         if set(gone) - {one.unit for one in self.held.releasable}:
             raise LeaseLost(f"units of node {self.node_id} have another owner")
-        # They were released, and the answer was lost.
+        # These units were released, but the answer was lost.
         self.held.forget(gone)
 
     def _renewed(self, sent: Moment) -> None:
@@ -345,8 +349,8 @@ class ClusterNode:
             self._unanswered.notify()
 
     def _check_lease(self) -> None:
-        """Once the lease is over what is in memory is forgotten. Sessions of members would end in
-        that time otherwise, as nobody answers their heartbeats."""
+        """Once the lease is over, drop what is in memory. Otherwise the sessions of members would
+        end in that time, because no node answers their heartbeats."""
         if not self.lease.valid():
             self.held.suspend()
             return
@@ -359,7 +363,7 @@ class ClusterNode:
             self._settling.set()
 
     def _unserved(self) -> int:
-        """Units that are wanted here and not served."""
+        """How many units should be served here and are not."""
         waiting = sum(
             one.wanted == self.node_id and one.unit not in self.held
             for one in self.view.units.values()
@@ -369,7 +373,8 @@ class ClusterNode:
     # Waiting ------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Until the next renewal is due, another's lease may be over, or something has changed."""
+        """Wait until the next renewal is due, the lease of another node may be over, or something
+        has changed."""
         due_ms = self._asked_ms + self._renew_ms
         for one in self.view.live_others:
             over_ms = self._clock.monotonic_ms() + self.view.left_ms(one)
@@ -380,7 +385,7 @@ class ClusterNode:
         await self._sleep(due_ms - self._clock.monotonic_ms())
 
     async def _sleep(self, delay_ms: int) -> None:
-        """Wait by the clock, or until `_wake`."""
+        """Wait for this time, or until `_wake` is set."""
         if delay_ms <= 0:
             return
         timer = self._clock.call_at(self._clock.monotonic_ms() + delay_ms, self._wake.set)

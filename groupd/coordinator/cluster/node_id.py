@@ -1,8 +1,8 @@
-"""The id of a node, kept in its data directory. One process uses the file at a time; further nodes
-that are started with the same directory take files of their own beside it.
+"""The id of a node, kept in its data directory.
 
-A file has two lines: the id, and the cluster that it was drawn in. In another cluster the node
-draws another id.
+One process uses the file at a time. Further nodes that are started with the same directory use
+files of their own beside it. A file has two lines: the id, and the id of the cluster in which it
+was drawn. In another cluster the node draws another id.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from groupd.storage.log import StoreRefused
 
 FILE = "node-id"
 NODES_MAX = 64
-"""Nodes of one directory."""
+"""How many nodes may share one directory."""
 _LENGTH_MAX = 128
 
 
 class CannotJoin(Exception):
-    """This process cannot be a node of the cluster: another one has its id, or the cluster has gone
-    on to what this version does not know. `str()` is one line."""
+    """This process cannot be a node of the cluster: another process has its id, or the cluster has
+    a newer level than this version can work at. `str()` is one line."""
 
 
 class NodeIdFile:
-    """The first file of the directory that no other process has, locked as long as this object is
-    open. Raises StoreRefused when there are too many processes, when the directory cannot be used,
-    or when the file does not hold a number."""
+    """The first file of the directory that no other process uses, locked as long as this object is
+    open. Raises StoreRefused if there are too many processes, the directory cannot be used, or the
+    file does not hold a number."""
 
     def __init__(self, directory: Path) -> None:
         self.node_id: int | None = None
         """The id; None if there is none yet."""
         self.cluster_id = ""
-        """The cluster that the id was drawn in."""
+        """The cluster in which the id was drawn."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._path, self._file = _lock_one(directory)
@@ -65,15 +65,15 @@ class NodeIdFile:
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let another process have it. A second call does nothing."""
+        """Release the lock, so that another process may use the id. A second call does nothing."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def _lock_one(directory: Path) -> tuple[Path, int]:
-    """The path and descriptor of the first file that is free, locked. Raises OSError,
-    StoreRefused."""
+    """Returns the path and the descriptor of the first file that was not locked, and locks it.
+    Raises OSError, StoreRefused."""
     for number in range(1, NODES_MAX + 1):
         path = directory / (FILE if number == 1 else f"{FILE}-{number}")
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

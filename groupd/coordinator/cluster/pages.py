@@ -15,7 +15,7 @@ _DIGITS_MAX = len(str(_ID_MAX))
 
 
 class ClusterPages:
-    """What any node knows, as it was told by the database last."""
+    """Shows what this node has last heard from the database; any node can do so."""
 
     def __init__(self, member: ClusterMember) -> None:
         self._member = member
@@ -50,7 +50,6 @@ class ClusterPages:
         )
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Each node of the cluster."""
         return [self._node(one) for one in self._member.node.view.members]
 
     def _node(self, one: NodeState) -> dict[str, Any]:

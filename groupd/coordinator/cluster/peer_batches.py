@@ -1,6 +1,6 @@
-"""Calls for one node that wait at the same time go in one request, as Kafka's brokers send them.
+"""Calls for one node that wait at the same time are sent in one request, as Kafka's brokers do.
 
-One request to a node is under way at a time; what comes meanwhile is in the next one.
+One request to a node is under way at a time. Calls that come meanwhile are sent with the next one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from groupd.client.errors import REFUSED, CallFailed
 log = structlog.get_logger("groupd.peers")
 
 BATCH_WEIGHT_MAX = 1_000
-"""Partitions in one request; one item may have more."""
+"""How many partitions one request may have. A single item may have more."""
 
 WAITING_WEIGHT_MAX = 50_000
-"""Partitions that may wait for one node."""
+"""How many partitions may wait for one node."""
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 
 class _WaitingCall(Struct, eq=False):
-    """`answer`: a future; done already if its caller was cancelled."""
+    """A call that waits. `answer`: a future; it is done already if its caller was cancelled."""
 
     item: Any
     weight: int
@@ -37,7 +37,7 @@ class _WaitingCall(Struct, eq=False):
 
 
 class _Queue(Struct, eq=False):
-    """What waits for one node. `weight`: of all that waits."""
+    """The calls that wait for one node. `weight`: the sum of their weights."""
 
     waiting: deque[_WaitingCall] = field(default_factory=deque)
     weight: int = 0
@@ -45,9 +45,9 @@ class _Queue(Struct, eq=False):
 
 
 class PeerBatches(Generic[I, R]):
-    """`send(node_id, items)` returns a result for each item, in order, or raises CallFailed.
-    `key(item)`: two items with the same key never go in one request, but one after the other.
-    `weight(item)`: its partitions."""
+    """Sends calls in batches. `send(node_id, items)` returns a result for each item, in order, or
+    raises CallFailed. `key(item)`: two items with the same key are never sent in one request, but
+    one after the other. `weight(item)`: how many partitions the item has."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class PeerBatches(Generic[I, R]):
         self._queues: dict[int, _Queue] = {}
 
     async def ask(self, node_id: int, item: I) -> R:
-        """The result for one item. Raises CallFailed."""
+        """Returns the result for one item. Raises CallFailed."""
         queue = self._queues.setdefault(node_id, _Queue())
         if queue.weight >= WAITING_WEIGHT_MAX:
             raise CallFailed(f"too much waits for node {node_id}", REFUSED)
@@ -70,20 +70,21 @@ class PeerBatches(Generic[I, R]):
         queue.waiting.append(one)
         queue.weight += one.weight
         if queue.task is None:
-            # It begins with the next turn of the loop: what is asked in this one goes along.
+            # The task begins in the next turn of the loop, so all calls of this turn are sent
+            # together.
             queue.task = loop.create_task(self._work(node_id, queue))
         result: R = await one.answer
         return result
 
     async def close(self) -> None:
-        """End what is under way; its callers get CallFailed."""
+        """Cancel what is under way. The callers get CallFailed."""
         queues = list(self._queues.values())
         for queue in queues:
             queue.task.cancel()
         for queue in queues:
             with suppress(asyncio.CancelledError):
                 await queue.task
-            for one in queue.waiting:  # where the task had not begun
+            for one in queue.waiting:  # if the task had not begun yet
                 _fail(one, CallFailed("this node stops"))
         self._queues.clear()
 
@@ -98,7 +99,7 @@ class PeerBatches(Generic[I, R]):
                 _fail(one, CallFailed("this node stops"))
 
     def _take(self, queue: _Queue) -> list[_WaitingCall]:
-        """The next request's items."""
+        """Returns the items of the next request."""
         batch: dict[Hashable, _WaitingCall] = {}
         later: deque[_WaitingCall] = deque()
         weight = 0

@@ -1,8 +1,9 @@
-"""Calls to the other nodes of a cluster: one connection to each, made when it is needed.
+"""Calls to the other nodes of a cluster: one connection to each, opened when it is needed.
 
-A connection is closed when it was not used for `IDLE_MS`, when a request on it has no reply in
-time, when its login is about to end (the next call makes a new one), and when its node leaves the
-cluster, is started again or has another address. Too much under way to a node is refused at once.
+A connection is closed when it was not used for `IDLE_MS`, when a reply does not come in time, when
+its login is about to end (the next call opens a new one), and when its node leaves the cluster, is
+restarted or has another address. If too many calls to a node are under way, a new one is refused at
+once.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ log = structlog.get_logger("groupd.peers")
 
 IDLE_MS = 60_000
 CONNECT_MS = 3_000
-"""Time for a connection with TLS and login."""
+"""The time limit for opening a connection with TLS and login."""
 TIMEOUT_MS = 10_000
-"""Time for a reply."""
+"""The time limit for a reply."""
 
 RECONNECT_MS = 100
-"""After a connection that failed, calls are refused for so long."""
+"""After a failed connection, calls to the node are refused for this long."""
 
 VERSIONS: Mapping[type, int] = {AddPartitionsToTxnRequest: 5, WriteTxnMarkersRequest: 2}
-"""What nodes ask each other, and in which versions."""
+"""The APIs that nodes use among themselves, and their versions."""
 
 
 class PeerAddress(NamedTuple):
-    """Where a node is reached. `incarnation`: another one is another process."""
+    """Where a node is reached. `incarnation`: if it changes it is another process."""
 
     host: str
     port: int
@@ -53,11 +54,11 @@ class PeerAddress(NamedTuple):
 
 
 AddressOf = Callable[[int], PeerAddress | None]
-"""Where a node is reached; None: it is not a member."""
+"""Returns where a node is reached; None if it is not a member."""
 
 
 def address_in(members: tuple[NodeState, ...], node_id: int) -> PeerAddress | None:
-    """The address that a member has for other nodes."""
+    """Returns the address of a member for other nodes."""
     for one in members:
         if one.facts.node_id == node_id:
             for name, host, port in one.facts.listeners:
@@ -67,7 +68,7 @@ def address_in(members: tuple[NodeState, ...], node_id: int) -> PeerAddress | No
 
 
 class Peers:
-    """The other nodes, as this one reaches them."""
+    """The connections of this node to the other nodes."""
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class Peers:
         self.node_id = config.node_id
         self.clock = clock
         self.calls: Counter[tuple[str, str]] = Counter()
-        """Calls by (API, outcome): answered, failed, timeout, refused."""
+        """Calls by (API, outcome). Outcomes: answered, failed, timeout, refused."""
         self.last_ms: dict[str, int] = {}
-        """How long the last answer of an API took."""
+        """How long the last answered call of each API took."""
         self._address_of = address_of
         self._security = security
         self._limits = limits or ConnectionLimits(
@@ -94,11 +95,12 @@ class Peers:
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """How many connections are open now."""
         return sum(one.connected for one in self._peers.values())
 
     async def call(self, node_id: int, request: Any) -> Any:
-        """The node's reply to a request that `VERSIONS` has. Raises CallFailed."""
+        """Returns the node's reply to a request of an API that `VERSIONS` has. Raises
+        CallFailed."""
         name, started_ms = API_BY_REQUEST[type(request)].name, self.clock.monotonic_ms()
         try:
             answer = await self._peer(node_id).call(request)
@@ -110,7 +112,7 @@ class Peers:
         return answer
 
     def denied(self, node_id: int) -> None:
-        """A node has answered CLUSTER_AUTHORIZATION_FAILED: says so once."""
+        """A node has answered CLUSTER_AUTHORIZATION_FAILED: log that once."""
         if not self._denied:
             self._denied = True
             log.warning(
@@ -120,15 +122,15 @@ class Peers:
             )
 
     def look(self) -> None:
-        """Close what leads to nodes that have left, were started again or have another address.
-        Called when members have changed."""
+        """Close connections to nodes that have left, were restarted or have another address. Called
+        when members have changed."""
         for node_id, peer in list(self._peers.items()):
             if self._address_of(node_id) != peer.address:
                 del self._peers[node_id]
                 peer.close("it has left the cluster or was started again")
 
     def close(self) -> None:
-        """Close everything; calls fail from now on."""
+        """Close all connections. Calls fail from now on."""
         self._closed = True
         for peer in self._peers.values():
             peer.close("this node stops")
@@ -162,7 +164,7 @@ class Peers:
 
 
 class _Peer:
-    """One node at one address. `make()` gives a connection that is not open. `waiting_max`: how
+    """One node at one address. `make()` returns a connection that is not open. `waiting_max`: how
     many calls may wait for it."""
 
     def __init__(
@@ -218,7 +220,8 @@ class _Peer:
     # Connecting ---------------------------------------------------------------------------
 
     async def _opened(self) -> KafkaConnection:
-        """A new connection, the same for all who wait for it. Raises CallFailed."""
+        """Returns a new open connection, the same one for all callers that wait for it. Raises
+        CallFailed."""
         if self._opening is None:
             if self._clock.monotonic_ms() < self._not_before_ms:
                 raise CallFailed(self._failing or "")
@@ -236,7 +239,7 @@ class _Peer:
             self._waiting -= 1
 
     def _retire(self) -> None:
-        """The connection gets the replies to what is under way, and is then closed."""
+        """Close the connection once the replies to its requests have come."""
         if self._connection is None:
             return
         if self._old is not None:
@@ -268,6 +271,6 @@ class _Peer:
 
 
 def _seen(opening: asyncio.Task[KafkaConnection]) -> None:
-    """Takes the error, because every caller may have been cancelled."""
+    """Read the error of the task, because all its callers may have been cancelled."""
     if not opening.cancelled():
         opening.exception()

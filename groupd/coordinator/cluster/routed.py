@@ -1,8 +1,8 @@
-"""Transactions across nodes: questions to the coordinator of an id, and markers for partitions, go
-to the node that owns them (KIP-98, KIP-890).
+"""Transactions across nodes: questions to the coordinator of a transactional id, and markers for
+partitions, are sent to the node that owns them (KIP-98, KIP-890).
 
-What this node owns is asked here; so a node that is alone makes no call. Nobody passes a call on: a
-node answers NOT_COORDINATOR or NOT_LEADER_OR_FOLLOWER for what it does not own (any more).
+If this node is the owner it asks itself, so a node that is alone makes no call. No node forwards a
+call: for what it does not own (any more) it answers NOT_COORDINATOR or NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from groupd.storage.units import TRANSACTIONS, Unit
 Codes = dict[TopicPartition, ErrorCode]
 
 CONCURRENT_PAUSE_MS = 20
-"""Pause before a transaction whose end is under way is asked about again: Kafka's default of
+"""The pause before asking again about a transaction whose end is under way: Kafka's default of
 `add.partitions.to.txn.retry.backoff.ms`."""
 
 _UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 _SEEN_BY_PRODUCERS = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
-    # The coordinator does not know of the topic yet: this node has it.
+    # The coordinator does not know the topic yet, but this node does.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-"""What a coordinator elsewhere may answer and a producer must not see."""
+"""Codes of a coordinator on another node -> the codes that producers get instead."""
 
 
 class RoutedVerifier:
-    """The `TransactionVerifier` of a node of a cluster. `local`: that of this node. `shard_count`:
-    of transactional ids."""
+    """The `TransactionVerifier` of a node of a cluster. `local`: the verifier for the ids of this
+    node. `shard_count`: of transactional ids."""
 
     def __init__(
         self, local: TransactionVerifier, ownership: Ownership, peers: Peers, shard_count: int
@@ -80,8 +80,8 @@ class RoutedVerifier:
         )
 
     async def verify(self, write: TransactionalWrite, *, add: bool) -> Codes:
-        """See `TransactionVerifier`. NETWORK_EXCEPTION: the coordinator did not answer.
-        COORDINATOR_NOT_AVAILABLE: there is none now."""
+        """Verify as `TransactionVerifier` says. Further codes: NETWORK_EXCEPTION: the coordinator
+        did not answer; COORDINATOR_NOT_AVAILABLE: there is none now."""
         unit = Unit(TRANSACTIONS, partition_for(write.transactional_id, self._shard_count))
         clock = self._peers.clock
         until_ms = clock.monotonic_ms() + VERIFY_WAIT_MS
@@ -129,7 +129,8 @@ class RoutedVerifier:
             error = reply.error
             if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 self._peers.denied(node_id)
-                error = ErrorCode.INVALID_TXN_STATE  # as Kafka: not verified, and no use to retry
+                # As in Kafka: not verified, and trying again is of no use.
+                error = ErrorCode.INVALID_TXN_STATE
             return [
                 {(topic.name, part): error for topic in one.topics for part in topic.partitions}
                 for one in transactions
@@ -145,10 +146,10 @@ class RoutedVerifier:
 
 
 class RoutedMarkers:
-    """The `MarkerTarget` of the transaction coordinator of a node of a cluster. `local`: takes the
-    markers of all partitions that this node leads. Only `catalogue` decides that a partition does
-    not exist, once `catch_up()` has read what other nodes have changed: a partition that is new,
-    and not known here yet, needs its marker."""
+    """The `MarkerTarget` of the transaction coordinator on a node of a cluster. `local`: takes the
+    markers for all partitions that this node leads. A partition does not exist only if `catalogue`
+    lacks it after `catch_up()` has read the changes of other nodes: a new partition that is not
+    known here yet needs its marker."""
 
     def __init__(
         self,
@@ -170,8 +171,8 @@ class RoutedMarkers:
         )
 
     async def write_marker(self, marker: Marker, partitions: Sequence[TopicPartition]) -> Codes:
-        """See `MarkerTarget`. NOT_LEADER_OR_FOLLOWER: the leader did not take it, or there is none;
-        the next try looks for it anew."""
+        """Write markers as `MarkerTarget` says. NOT_LEADER_OR_FOLLOWER: the leader did not take the
+        marker, or there is no leader; the next attempt looks for the leader again."""
         codes: Codes = {}
         here: list[TopicPartition] = []
         elsewhere: dict[int, list[TopicPartition]] = {}
@@ -203,7 +204,7 @@ class RoutedMarkers:
         await self._batches.close()
 
     def _topic(self, partition: TopicPartition) -> Topic | None:
-        """The topic of a partition that exists."""
+        """Returns the topic of a partition; None if the partition does not exist."""
         topic = self._catalogue.topic(partition[0])
         return topic if topic is not None and 0 <= partition[1] < topic.partitions else None
 

@@ -1,7 +1,7 @@
-"""The units that this node owns, at work: each is served, then given up, one call after the other.
+"""The units that this node owns: each is served, and later given up, with one call at a time.
 
 A unit is *held* from its acquisition until its release is confirmed. A unit that was given up is
-never served again before it is acquired anew.
+only served again after it was acquired anew.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from groupd.storage.units import OwnedUnit, Unit
 log = structlog.get_logger("groupd.cluster")
 
 LOADS_AT_ONCE = 16
-"""Units that are loaded at a time, their logs opened together; the others wait for their turn."""
+"""How many units are loaded at a time, their logs opened together. The others wait for their
+turn."""
 
 
 class _HeldUnit(Struct):
-    """A unit of this node. `task`: its last call; `served`: its host has loaded it;
-    `suspended`: it is owned and not served while the lease is over; `leaving`: it is being given
-    up; `given_up`: nothing of it is under way any more."""
+    """A unit of this node. `task`: the last call for it. `served`: its server has loaded it.
+    `suspended`: the lease is over, so the unit is owned but not served. `leaving`: it is being
+    given up. `given_up`: nothing is under way for it any more."""
 
     epoch: int
     task: asyncio.Task[None] | None = None
@@ -38,17 +39,18 @@ class _HeldUnit(Struct):
 
 
 class HeldUnits:
-    """`changed()` is called when all units are served, and when one was given up."""
+    """All units that this node holds. `changed()` is called when all units are served, and when one
+    was given up."""
 
     def __init__(
         self, servers: Mapping[str, UnitServer], clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.taken: Counter[str] = Counter()
-        """How many units were acquired since the start, by kind."""
+        """How many units of each kind were acquired since the start."""
         self.given: Counter[str] = Counter()
-        """How many were given up, or dropped, by kind."""
+        """How many units of each kind were given up or dropped since the start."""
         self.last_load_ms = 0
-        """How long the unit took to load that was loaded last."""
+        """How long the last load of a unit took."""
         self._servers = servers
         self._clock = clock
         self._changed = changed
@@ -62,7 +64,8 @@ class HeldUnits:
         return unit in self._held
 
     def owns(self, unit: Unit) -> bool:
-        """Whether this node is to answer for the unit: it is held and not being given up."""
+        """Whether this node may answer for the unit, apart from the lease: it is held and not being
+        given up."""
         held = self._held.get(unit)
         return held is not None and not held.leaving
 
@@ -73,12 +76,12 @@ class HeldUnits:
 
     @property
     def counts(self) -> Counter[str]:
-        """The units that this node owns, by kind."""
+        """How many units of each kind this node owns."""
         return Counter(unit.kind for unit, held in self._held.items() if not held.leaving)
 
     @property
     def loading(self) -> int:
-        """Units that are owned and not served yet."""
+        """How many units are owned and not served yet."""
         return sum(not held.served and not held.leaving for held in self._held.values())
 
     @property
@@ -87,7 +90,7 @@ class HeldUnits:
         return [OwnedUnit(unit, held.epoch) for unit, held in self._held.items() if held.given_up]
 
     def take(self, owned: Sequence[UnitState]) -> None:
-        """Serve those of `owned` that are not held yet."""
+        """Serve the units of `owned` that are not held yet."""
         for one in owned:
             held = self._held.get(one.unit)
             if held is not None and held.epoch == one.epoch:
@@ -98,7 +101,7 @@ class HeldUnits:
             held.task = self._start("serve", one.unit, self._serve(one.unit, held))
 
     def give_up(self, units: Collection[Unit]) -> None:
-        """Give up those of `units` that are held."""
+        """Give up the units of `units` that are held."""
         for unit in units:
             held = self._held.get(unit)
             if held is not None and not held.leaving:
@@ -107,31 +110,30 @@ class HeldUnits:
                 held.task = self._start("give-up", unit, self._give_up(unit, held, held.task))
 
     def give_up_all(self) -> None:
-        """Give up everything."""
         self.give_up(list(self._held))
 
     def forget(self, units: Collection[Unit]) -> None:
-        """These units are released."""
+        """Remove these units: they are released."""
         for unit in units:
             del self._held[unit]
 
     def suspend(self) -> None:
-        """The lease is over: nothing is served, and what is in memory is forgotten, until `resume`
-        or `drop_all`. Units that are being given up go on with that."""
+        """The lease is over: serve nothing and drop what is in memory, until `resume` or
+        `drop_all`. Units that are being given up are not affected."""
         for unit, held in self._held.items():
             if not held.leaving and not held.suspended:
                 held.suspended, held.served = True, False
                 self._drop(unit, held)
 
     def resume(self) -> None:
-        """The lease is renewed, and nobody else has had the units: read them again."""
+        """The lease is renewed, and no other node has had the units: load them again."""
         for unit, held in self._held.items():
             if held.suspended and not held.leaving:
                 held.suspended = False
                 held.task = self._start("serve", unit, self._serve(unit, held))
 
     def drop_all(self) -> None:
-        """The lease is lost: forget everything at once."""
+        """The lease is lost: drop everything at once."""
         held, self._held = self._held, {}
         for unit, one in held.items():
             if not one.leaving:
@@ -173,15 +175,16 @@ class HeldUnits:
             try:
                 await asyncio.wait([before])
             except asyncio.CancelledError:
-                before.cancel()  # the unit was dropped, while it is still being loaded
+                before.cancel()  # the unit was dropped while it was still being loaded
                 raise
         host = self._servers[unit.kind]
         try:
-            # Also if its turn has not come yet: a unit that is owned may be used before it is
-            # served, and what was opened then must not be there when the unit comes back.
+            # Also for a unit that is still waiting to be loaded: a unit that is owned may be used
+            # before it is served. Logs that were opened then must be closed when the unit comes
+            # back.
             await host.give_up(unit)
         except Exception:
-            # The log is opened anew by the next owner, which fences whatever is left of this one.
+            # The next owner opens the log anew and so fences the writes of this one.
             log.exception("a unit cannot be given up in order", unit=_name(unit))
             host.drop(unit)
         held.given_up = True

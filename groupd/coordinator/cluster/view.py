@@ -1,6 +1,5 @@
-"""What a node has learned of the cluster: members and units as the database told of them last; and
-the plan, a pure function of these: which node is to serve which unit.
-"""
+"""What a node knows of the cluster: members and units, as the database last reported them; and the
+plan, which node is to serve which unit. The plan is a pure function of members and units."""
 
 from __future__ import annotations
 
@@ -17,18 +16,23 @@ from groupd.storage.units import (
     Unit,
 )
 
-# Rules, in this order: a node that drains gets nothing, unless all nodes do; the counts of one kind
-# differ by at most one from node to node, and so do the counts of all kinds together; a unit stays
-# where it is wanted now, and those that have to move lie evenly among the others; consecutive
-# numbers of a kind lie on different nodes as far as the rules before allow it. All units of a kind
+# Plan ---------------------------------------------------------------------------------------
+
+# The rules, in this order:
+#
+# A node that drains gets no unit, unless all nodes drain. The numbers of units of one kind differ
+# by at most one between nodes, and so do the numbers of all units. A unit stays on the node that it
+# is planned for now. The units that have to move are spread evenly among the others. Consecutive
+# numbers of a kind are on different nodes as far as the other rules allow it. All units of a kind
 # weigh the same.
 
 
 def plan(members: Sequence[NodeState], units: Sequence[UnitState]) -> Mapping[Unit, int]:
-    """See `groupd.storage.cluster.Plan`. Without members the result is empty."""
+    """Returns which node is to serve which unit, as `groupd.storage.cluster.Plan`. Without members
+    the result is empty."""
     nodes = sorted(one.facts.node_id for one in members if not one.draining)
     if not nodes:
-        # Everybody drains: nobody is left to take anything over.
+        # All nodes drain: no other node could take their units.
         nodes = sorted(one.facts.node_id for one in members)
     if not nodes:
         return {}
@@ -41,8 +45,8 @@ def plan(members: Sequence[NodeState], units: Sequence[UnitState]) -> Mapping[Un
 
 
 def _of_one_kind(units: Sequence[UnitState], totals: dict[int, int]) -> dict[Unit, int]:
-    """Place the units of one kind, in order. `totals`: the units of each node so far, of all
-    kinds; those placed here are added."""
+    """Returns the node of each unit of one kind; `units` are in order. `totals`: how many units of
+    all kinds each node has so far; the ones of this kind are added."""
     room = _room(units, totals)
     for node, most in room.items():
         totals[node] += most
@@ -53,7 +57,7 @@ def _of_one_kind(units: Sequence[UnitState], totals: dict[int, int]) -> dict[Uni
             room[node] -= 1
     for unit in [one.unit for one in units if one.unit not in placed]:
         before = placed.get(Unit(unit.kind, unit.number - 1))
-        # Whoever has most room, but not the owner of the unit before where another one can.
+        # The node that still lacks most units, but if possible not the node of the unit before.
         best = max(room, key=lambda one: (room[one] > 0, one != before, room[one], -one))
         placed[unit] = best
         room[best] -= 1
@@ -71,16 +75,16 @@ def _by_node(units: Sequence[UnitState]) -> dict[int, list[Unit]]:
 
 
 def _kept(units: Sequence[Unit], room: int) -> list[Unit]:
-    """As many of a node's units as it has room for. Those that go lie evenly among them: neighbours
-    would mean that one node leads all partitions of a topic."""
+    """Returns as many of a node's units as it may keep (`room`). The units that move are spread
+    evenly: if neighbours moved, one node might lead all partitions of a topic."""
     count, kept = len(units), min(room, len(units))
     return [unit for at, unit in enumerate(units) if (at + 1) * kept // count > at * kept // count]
 
 
 def _room(units: Sequence[UnitState], totals: Mapping[int, int]) -> dict[int, int]:
-    """How many of the units each node is to have. The nodes that have fewest of the kinds before
-    get one more where the number does not divide, and among these the nodes that have more of this
-    kind now, so that it need not move."""
+    """Returns how many of the units each node is to have. If the number does not divide evenly, the
+    nodes with the fewest units of the earlier kinds get one more. Among these the nodes that have
+    more units of this kind now come first, so that fewer units move."""
     least, more = divmod(len(units), len(totals))
     by_node = _by_node(units)
     now = {node: len(by_node.get(node, ())) for node in totals}
@@ -88,12 +92,16 @@ def _room(units: Sequence[UnitState], totals: Mapping[int, int]) -> dict[int, in
     return {node: least + (place < more) for place, node in enumerate(first)}
 
 
+# What is known ------------------------------------------------------------------------------
+
+
 class AnotherTimeline(Exception):
     """The database server has been replaced by a standby. `str()`: its timeline."""
 
 
 class ClusterView:
-    """`counts`: how many units of each kind there are."""
+    """The newest known state of the cluster. `counts`: how many units of each kind there must
+    be."""
 
     def __init__(self, node_id: int, clock: Clock, counts: Mapping[str, int]) -> None:
         self.members: tuple[NodeState, ...] = ()
@@ -109,9 +117,10 @@ class ClusterView:
         self._seen_ms = 0
 
     def see(self, state: ClusterState) -> bool:
-        """Take a newer state in; returns whether members or units have changed. Raises
+        """Take a newer state. Returns whether members or units have changed. Raises
         AnotherTimeline."""
-        # The same number with older contents: two standbys were promoted from one timeline.
+        # A lower version with the same timeline means: two standbys were promoted from one
+        # timeline.
         other = self.timeline and (
             state.timeline != self.timeline or state.units_version < self.units_version
         )
@@ -127,11 +136,11 @@ class ClusterView:
         return changed
 
     def forget(self) -> None:
-        """The next state is to tell of all units."""
+        """Let the next state have all units."""
         self.units_version = -1
 
     def left_ms(self, one: NodeState) -> int:
-        """How long the lease of a member lasts, as far as is known here."""
+        """How much longer the lease of a member lasts, as far as this node knows."""
         return one.lease_left_ms - (self._clock.monotonic_ms() - self._seen_ms)
 
     @property
@@ -141,15 +150,15 @@ class ClusterView:
 
     @property
     def live_others(self) -> list[NodeState]:
-        """The other members whose leases last."""
+        """The other members whose leases are not over."""
         return [one for one in self.others if self.left_ms(one) > 0]
 
     def _live(self) -> list[NodeState]:
         return [one for one in self.members if self.left_ms(one) > 0]
 
     def behind(self, version: int) -> bool:
-        """Whether another member may work with an older version of the catalogue."""
-        # Others may have joined between this node's last look and the change.
+        """Whether another member may still use an older version of the catalogue."""
+        # Other nodes may have joined between this node's last look and the change.
         return self.catalogue < version or any(one.applied < version for one in self.others)
 
     @property
@@ -159,7 +168,7 @@ class ClusterView:
 
     @property
     def is_planned(self) -> bool:
-        """Whether the plan in the database is that of the present members."""
+        """Whether the plan in the database is the plan for the present members."""
         if self.missing or self.level < min((one.facts.level for one in self._live()), default=1):
             return False
         wanted = plan(self._live(), tuple(self.units.values()))
@@ -167,12 +176,12 @@ class ClusterView:
 
     @property
     def missing(self) -> int:
-        """How many units have not been made yet."""
+        """How many units have not been created yet."""
         return max(0, sum(self.counts.values()) - len(self.units))
 
     def leader(self, unit: Unit) -> int | None:
-        """The node that owns the unit. If nobody owns it, or this node gives it up: the node that
-        is to have it next."""
+        """The node that owns the unit. If no node owns it, or if this node gives it up, the node
+        that is to have it next."""
         known = self.units.get(unit)
         if known is None:
             return None
@@ -181,9 +190,9 @@ class ClusterView:
         return known.owner
 
     def epoch(self, unit: Unit) -> int:
-        """The epoch at which `leader` leads. The next owner has a later one than the present owner,
-        whom other nodes may still name: clients believe the later epoch, and some never leave a
-        leader that had the same one (librdkafka, its pull request 5593)."""
+        """The epoch at which `leader` leads. The next owner has a later epoch than the present
+        owner, which other nodes may still name as leader: clients believe the later epoch, and some
+        never leave a leader that had the same epoch (librdkafka, its pull request 5593)."""
         known = self.units.get(unit)
         if known is None:
             return 0

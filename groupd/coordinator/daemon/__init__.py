@@ -1,1 +1,1 @@
-"""A daemon: makes its parts, ties them together, starts and stops them."""
+"""A daemon: makes its parts, connects them, starts and stops them."""

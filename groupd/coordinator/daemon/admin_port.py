@@ -37,9 +37,9 @@ Addresses = Mapping[str, tuple[str, int]]
 
 
 class DaemonAdmin:
-    """Made before anything is opened: raises ConfigError for credentials or certificates that
-    cannot be used. `wanted` is the address to listen on; `control` answers what comes below
-    `/control`."""
+    """The admin port of one daemon. It is made before anything is opened, and raises ConfigError
+    for credentials or certificates that cannot be used. `wanted`: the address to listen on.
+    `control`: answers requests below `/control`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class DaemonAdmin:
         control: ControlHandler | None,
     ) -> None:
         self.address = ("", 0)
-        """Where the port is; there once it is open."""
+        """The address of the port; set once it is open."""
         self._options = options
         self._wanted = wanted
         self._host = host
@@ -71,10 +71,10 @@ class DaemonAdmin:
         member: ClusterMember | None,
         not_ready: Callable[[], str | None],
     ) -> None:
-        """Listen. `kafka`: the addresses of the listeners; `member`: the node's part in its
+        """Listen. `kafka`: the addresses of the listeners. `member`: the node's part in its
         cluster. Raises CannotListen."""
-        # Not the broker's: that one belongs to what a recording repeats, and full pages do not
-        # keep requests waiting.
+        # Not the broker's queue: a recording repeats what is in that, and requests of clients must
+        # not wait for full pages.
         work = LongWork()
         scrapes = Scrapes(
             parts.broker,
@@ -130,7 +130,6 @@ class DaemonAdmin:
         not_ready: Callable[[], str | None],
         work: LongWork,
     ) -> None:
-        """The web page and its streams."""
         health = HealthParts(
             parts.broker,
             self._connections,
@@ -152,7 +151,6 @@ class DaemonAdmin:
         self._console.add_to(routes)
 
     async def close(self) -> None:
-        """Close the port, if it was opened."""
         if self._console is not None:
             await self._console.close()
         if self._server is not None:
@@ -161,8 +159,8 @@ class DaemonAdmin:
             await self._watch.close()
 
     def _url(self, node_host: str) -> str:
-        """The URL of the port for other nodes, whose clients reach this one at `node_host`; empty
-        where only this machine reaches the port."""
+        """Returns the URL of the port for other nodes. Clients of those nodes reach this node at
+        `node_host`. Empty if the port can only be reached from this machine."""
         host, port = self.address
         if host in WILDCARDS:
             host = node_host
@@ -173,7 +171,8 @@ class DaemonAdmin:
     def _made(
         self, routes: AdminRoutes, actions: Mapping[str, ControlHandler], node_host: str
     ) -> AdminServer:
-        """The server. `node_host`: what clients are told, where other nodes send callers, too."""
+        """Returns the server. `node_host`: the host name for clients; other nodes send callers
+        there, too."""
         names = (self._wanted[0], node_host, *self._options.config.admin_hosts)
         return AdminServer(
             routes, self._control, names, self._access, self._tls, actions, self._stalls.wake
@@ -185,7 +184,7 @@ class DaemonAdmin:
             "listen": list(next(iter(kafka.values()), ("", 0))),
             "listeners": {name: list(place) for name, place in kafka.items()},
             "advertised": [node.host, node.port],
-            "admin": list(self._wanted),  # until the real port is known
+            "admin": list(self._wanted),  # until the port is open and its number known
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }
@@ -194,7 +193,7 @@ class DaemonAdmin:
 def _add_cluster(
     member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
 ) -> Mapping[str, ControlHandler]:
-    """The page and the metrics of a node of a cluster; returns the actions of the page."""
+    """Add the page and the metrics of a node of a cluster. Returns the actions of the page."""
     from groupd.coordinator.cluster.pages import ClusterPages
 
     def collector() -> Collector:
@@ -231,7 +230,7 @@ def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
 
 
 def _security_collector(parts: DaemonParts) -> Collector:
-    # Imported late, at the first scrape, as the whole library is.
+    # Imported at the first scrape, because it needs the whole metrics library.
     from groupd.coordinator.admin.collectors import SecurityCollector
 
     return SecurityCollector(parts.security)

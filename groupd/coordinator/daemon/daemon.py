@@ -1,6 +1,5 @@
-"""The daemon: its options and its life. It makes what touches the world outside: the store, the
-ports. What lies between them is made in `parts`.
-"""
+"""The daemon: its start and its stop. It makes the parts that touch the outside world: the store
+and the ports. What lies between them is made in `parts`."""
 
 from __future__ import annotations
 
@@ -47,12 +46,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger("groupd.daemon")
 
 AGAIN_MS = 500
-"""How long after an attempt the server is asked again."""
+"""The pause between two attempts to open the store."""
 
 
 async def opened(open_store: Callable[[], Awaitable[Store]], limit_ms: int, clock: Clock) -> Store:
-    """What `open_store()` gives; it is called again while it raises StoreNotReady. Raises
-    DaemonFailed after `limit_ms`, and at once what else `open_store` raises: no time mends that."""
+    """Returns what `open_store()` returns. It is called again while it raises StoreNotReady. Raises
+    DaemonFailed after `limit_ms`. Any other exception of `open_store` is raised at once, because
+    waiting does not help."""
     until_ms, told = clock.monotonic_ms() + limit_ms, False
     while True:
         try:
@@ -66,26 +66,30 @@ async def opened(open_store: Callable[[], Awaitable[Store]], limit_ms: int, cloc
             await pause(clock, AGAIN_MS)
 
 
-# Order of a start: store (lock, schema), in a cluster the node's id, parts, ports, shards,
-# transactions, joining the cluster, topics of the command line. Shards load while the port is
-# already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a stop: in a cluster
-# hand-over, no new requests, markers under way, long polls end, what is under way becomes durable
-# and is answered, store.
+# The daemon ---------------------------------------------------------------------------------
+
+# The order of a start: store (lock, schema), in a cluster the node's id, parts, ports, shards,
+# transactions, joining the cluster, topics of the command line. Shards load while the ports are
+# already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS.
+#
+# The order of a stop: in a cluster the hand-over, then no new requests, markers under way are
+# written, long polls end, what is under way becomes durable and is answered, and the store is
+# closed.
 
 
 class CannotStart(Exception):
-    """`str()` is one line that says what is wrong and how to mend it."""
+    """The daemon cannot start. `str()` is one line that says what is wrong and how to fix it."""
 
 
 class Daemon:
     """One broker process: everything between `start` and `stop`.
 
-    For embedders: `clock` is the time of groups, offsets and records, by default `heard`;
-    `socket_clock` is the time of the sockets, by default that of `clock`. Long polls stay
-    in real time. `store` is used instead of the one of `options.store_url`.
-    `wrap(requests)` may stand between the connections and the broker: it sees
-    every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
-    answers what comes to `/control` of the admin port. `host` is what all of it stands on.
+    For embedders: `clock` is the time of groups, offsets and records, by default `heard`.
+    `socket_clock` is the time of the sockets, by default the same as `clock`. Long polls stay in
+    real time. `store` is used instead of the one that `options.store_url` names. `wrap(requests)`
+    may return an object between the connections and the broker: it sees every decoded request, and
+    may watch for repeated heartbeats (`Slot.watchers`). `control` answers requests to `/control` of
+    the admin port. `host`: clock, identifiers, store and loop.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class Daemon:
     ) -> None:
         self.options = options
         self.kafka_addresses: Mapping[str, tuple[str, int]] = {}
-        """The addresses by the name of the listener, in order."""
+        """Name of the listener -> its address, in order."""
         self.connections = ConnectionStats()
         self._host = host or Host()
         self._stalls = LoopStalls(heard)
@@ -112,7 +116,7 @@ class Daemon:
         self._wrap = wrap
         self._control = control
         self._store: Store | None = None
-        """The store, to be closed in any case; None until there is one."""
+        """The store, which must be closed in any case; None until there is one."""
         self._parts: DaemonParts | None = None
         self._member: ClusterMember | None = None
         self._ports: KafkaPorts | None = None
@@ -123,23 +127,23 @@ class Daemon:
 
     @property
     def kafka_address(self) -> tuple[str, int]:
-        """The address of the first listener; there once the ports are open."""
+        """The address of the first listener; set once the ports are open."""
         return next(iter(self.kafka_addresses.values()), ("", 0))
 
     @property
     def admin_address(self) -> tuple[str, int]:
-        """The address of the admin port; there once it is open."""
+        """The address of the admin port; set once it is open."""
         return ("", 0) if self._admin is None else self._admin.address
 
     @property
     def parts(self) -> DaemonParts:
-        """The parts; there once the start has begun."""
+        """The parts; set once the start has begun."""
         assert self._parts is not None
         return self._parts
 
     @property
     def broker(self) -> Broker:
-        """The broker; there once the store is open, as is the data plane."""
+        """The broker. Like the data plane it is there once the store is open."""
         return self.parts.broker
 
     @property
@@ -157,15 +161,15 @@ class Daemon:
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serve. Raises CannotStart, DaemonFailed; then nothing is left behind, nor when it is
-        cancelled."""
+        """Start to serve. Raises CannotStart, DaemonFailed. After an exception, also if it is
+        cancelled, everything is closed again."""
         trouble = "opened"
         host, options = self._host, self.options
         try:
             listeners = self._checked_listeners()
             tracing = self._tracing = Tracing(options.config)
             if options.admin is not None:
-                # Imported late: an embedded broker mostly has no admin port.
+                # Imported only if needed: an embedded broker mostly has no admin port.
                 from groupd.coordinator.daemon.admin_port import DaemonAdmin
 
                 self._admin = DaemonAdmin(
@@ -187,7 +191,7 @@ class Daemon:
             topics = options.topics
             await host.run("load", lambda: parts.load(topics), topics=topics)
             parts.cleaner.start()
-        except BaseException as error:  # also a cancelled start, and our own bugs
+        except BaseException as error:  # also a cancelled start, and bugs of ours
             await self._abandon()
             if isinstance(error, CannotListen | StoreRefused | ConfigError | CannotJoin):
                 raise CannotStart(str(error)) from error
@@ -197,14 +201,14 @@ class Daemon:
         log.info("serving", kafka=dict(self.kafka_addresses), admin=self.admin_address)
 
     async def _opened(self, store: Store) -> Store:
-        """Raises DaemonFailed, StoreRefused, LogError."""
+        """Open the store. Raises DaemonFailed, StoreRefused, LogError."""
         config = self.options.config
         return await opened(
             lambda: self._host.open(store, config), config.store_wait_ms, SystemClock()
         )
 
     def _checked_listeners(self) -> tuple[Listener, ...]:
-        """Raises ConfigError."""
+        """Returns the listeners of the settings. Raises ConfigError."""
         options = self.options
         listeners = listeners_of(options.config, options.listen, options.advertised)
         self._tls = {
@@ -213,7 +217,8 @@ class Daemon:
         return listeners
 
     async def _add_first_users(self) -> None:
-        """Raises ConfigError, LogError."""
+        """Add the users of `scram_users_file` that do not exist yet. Raises ConfigError,
+        LogError."""
         users, file = self.parts.security.users, self.options.config.scram_users_file
         new = await asyncio.to_thread(first_users, Path(file), users) if file else {}
         if new:
@@ -230,8 +235,8 @@ class Daemon:
             log.warning("every user of this machine may read what clients store", files=files)
 
     async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
-        """Find out which node of the cluster this is, if it is one. Raises StoreRefused,
-        ConfigError, LogError."""
+        """If this is a node of a cluster, find out which one. Raises StoreRefused, ConfigError,
+        LogError."""
         if not self.options.cluster:
             return
         from groupd.coordinator.cluster.member import member_of
@@ -245,7 +250,7 @@ class Daemon:
         await self._member.connect()
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
-        """Raises CannotListen, ConfigError, LogError."""
+        """Open the listeners and the admin port. Raises CannotListen, ConfigError, LogError."""
         parts, clock, secret = self.parts, self._socket_clock, b""
         if any(listener.protocol.sasl for listener in listeners):
             assert self._store is not None
@@ -300,13 +305,15 @@ class Daemon:
     # Stop ---------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Finish what is under way, answer it, close everything. A second call does nothing."""
+        """Finish and answer what is under way, then close everything. A second call does
+        nothing."""
         if self._stopping:
             return
         self._stopping = True
         try:
             if self._member is not None:
-                # First of all: clients are told where to go as long as they have connections.
+                # Before anything else: clients are sent to other nodes as long as they have
+                # connections.
                 await self._member.stop()
         finally:
             self._refuse_clients()
@@ -317,7 +324,7 @@ class Daemon:
         log.info("stopped")
 
     async def _abandon(self) -> None:
-        """Give back ports and locks after a start that failed half-way."""
+        """Give up ports and locks after a start that has failed."""
         self._stopping = True
         self._refuse_clients()
         try:
@@ -353,7 +360,7 @@ class Daemon:
             self._stalls.stop()
 
     async def lost(self) -> str:
-        """Waits until another process has taken over the store, and with it the groups. Returns one
+        """Wait until another process has taken over the store, and with it the groups. Returns one
         line that says so."""
         assert self._store is not None
         return await (self._store if self._member is None else self._member).lost()

@@ -1,4 +1,4 @@
-"""What the command line decides about a daemon."""
+"""The settings of a daemon that come from the command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 
 
 class DaemonOptions(Struct, frozen=True):
-    """What the command line decides. Addresses are (host, port); port 0 = any free one.
-    `admin` None: no admin port."""
+    """Settings from the command line. Addresses are (host, port); port 0 = any free one. `admin`
+    None: no admin port."""
 
     listen: tuple[str, int] = ("127.0.0.1", 9092)
     advertised: tuple[str, int] | None = None
@@ -21,4 +21,4 @@ class DaemonOptions(Struct, frozen=True):
     topics: tuple[tuple[str, int], ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     cluster: bool = False
-    """Whether this is a node of the cluster of all that use the same store."""
+    """Whether this is a node of the cluster of all daemons that use the same store."""

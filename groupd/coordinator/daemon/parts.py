@@ -1,6 +1,8 @@
-"""The parts of a daemon between its store and its sockets: what there is, and who knows whom.
+"""The parts of a daemon between its store and its sockets: which parts there are, and which of them
+know each other.
 
-`DaemonParts` has no ports and opens no store, so a replay of a recording runs it without a daemon.
+`DaemonParts` has no ports and opens no store, so the replay of a recording runs it without a
+daemon.
 """
 
 from __future__ import annotations
@@ -46,49 +48,49 @@ if TYPE_CHECKING:
 
 
 class Coordinator(Protocol):
-    """A coordinator of this node."""
+    """What all coordinators of a node have in common."""
 
     @property
     def served(self) -> ServedShards[Any]: ...
 
     async def load(self) -> None:
-        """Load the shards that this node serves from the start; those that cannot be loaded are
+        """Load the shards that this node serves from the start. A shard that cannot be loaded is
         tried again later. Raises LogError."""
         ...
 
     async def close(self) -> None:
-        """Refuse what is new; what is under way becomes durable and is answered."""
+        """Refuse new requests. What is under way becomes durable and is answered."""
         ...
 
 
 class DaemonParts:
-    """Call `assemble` once the store is open, then `load`; `finish` in the end. All parts are there
-    once they are assembled.
+    """Makes the parts and holds them. Call `assemble` once the store is open, then `load`, and
+    `finish` at the end. All attributes are set after `assemble`.
 
-    `clock` is the time of groups, offsets and records.
-    `wrap(requests)` may stand between the connections and the broker. Raises ConfigError for an
-    assignor that cannot be loaded.
+    `clock` is the time of groups, offsets and records. `wrap(requests)` may return an object
+    between the connections and the broker. Raises ConfigError for an assignor that cannot be
+    loaded.
     """
 
     broker: Broker
     catalogue_changes: CatalogueChanges
-    """All changes of the catalogue; in a cluster its `spread` is replaced."""
+    """All changes of the catalogue. In a cluster its `spread` waits for the other nodes."""
     store: Store
     log_ends: StoredEnds
     """Where the logs of topics end, for the lag of groups."""
     cleaner: Cleaner
-    """The cleaner of the logs of groups; the daemon starts and closes it."""
+    """The cleaner of the logs of groups. The daemon starts and closes it."""
     data_plane: DataPlane
     security: Security
-    """Who may do what."""
+    """Users, ACLs and quotas: what each client may do."""
     metering: Metering
-    """Counts what clients use of their quotas."""
+    """Counts how much of their quotas clients use."""
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
     requests: Requests
     """Takes the requests that connections decode."""
     versions: VersionsAnswer
-    """Answers ApiVersions to clients that have not said who they are."""
+    """Answers ApiVersions to clients that have not logged in yet."""
 
     def __init__(
         self,
@@ -98,13 +100,13 @@ class DaemonParts:
         wrap: Callable[[Requests], Requests] | None = None,
     ) -> None:
         self._assignors = load_assignors(config.consumer_assignors)
-        # Members vote for the names that the assignors give themselves.
+        # Members name assignors by the names that the assignors give themselves.
         self.config = replace(config, consumer_assignors=tuple(self._assignors))
         self.clock = host.clock(clock)
         self.nodes: list[Node] = []
         """This node, or all nodes of its cluster, as Metadata shows them."""
         self.coordinators: dict[str, Coordinator] = {}
-        """By kind, in the order in which they load. See `COORDINATORS`."""
+        """Kind -> coordinator, in the order in which they are loaded. Made by `COORDINATORS`."""
         self.assembled = False
         """Whether there is something to `finish`."""
         self._views: dict[str, CoordinatorLogView] = {}
@@ -114,7 +116,7 @@ class DaemonParts:
 
     @property
     def alone(self) -> bool:
-        """Whether this node is in no cluster, so it serves all shards from the start."""
+        """Whether this node is in no cluster, so that it serves all shards from the start."""
         return self._member is None
 
     @property
@@ -124,7 +126,7 @@ class DaemonParts:
     # Start --------------------------------------------------------------------------------
 
     async def assemble(self, store: Store, member: ClusterMember | None = None) -> None:
-        """Make the parts on `store`, which is open; no shard is loaded yet. `member`: the node's
+        """Make the parts on `store`, which is open. No shard is loaded yet. `member`: the node's
         part in its cluster. Raises LogError, ConfigError."""
         self._member = member
         self.store = store
@@ -141,7 +143,7 @@ class DaemonParts:
         self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
         self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
         self.data_plane = self._make_data_plane(store)
-        # A queue of its own, because the lag is outside of what a recording repeats.
+        # A queue of its own, because a recording does not repeat the lag.
         self.log_ends = StoredEnds(
             self.data_plane.catalogue,
             self.data_plane.partitions,
@@ -184,8 +186,7 @@ class DaemonParts:
         )
 
     def _join(self, member: ClusterMember) -> None:
-        """The units that the cluster gives this node are served by its coordinators and its data
-        plane."""
+        """Let coordinators and data plane serve the units that the cluster gives this node."""
         for kind, coordinator in self.coordinators.items():
             member.unit_servers[kind] = coordinator.served
         member.unit_servers[PARTITIONS] = self.data_plane.unit_server
@@ -214,8 +215,8 @@ class DaemonParts:
         )
 
     def make_transactions(self) -> TransactionCoordinator:
-        """Make the transaction coordinator, which answers its requests from now on; it and the data
-        plane know each other."""
+        """Make the transaction coordinator, and connect it with the broker and the data plane. It
+        answers its requests from now on."""
         data_plane, member = self.data_plane, self._member
         self.transactions = TransactionCoordinator(
             self.config,
@@ -263,7 +264,7 @@ class DaemonParts:
         return verifier
 
     def _tell_broker_of_topics_and_configs(self) -> None:
-        """Tell the broker which topics and configs there are, and from now on what changes."""
+        """Tell the broker which topics and configs there are, and from now on each change."""
         broker, data_plane = self.broker, self.data_plane
         broker.image = data_plane.catalogue.image
         data_plane.catalogue.add_listener(broker.on_metadata)
@@ -275,8 +276,8 @@ class DaemonParts:
     def announce(
         self, host: str, port: int, listeners: tuple[tuple[str, str, int], ...] = ()
     ) -> None:
-        """Set the advertised address of this node, and where it has several listeners those of
-        each, as (name, host, port)."""
+        """Set the advertised address of this node and, if it has several listeners, those of each,
+        as (name, host, port)."""
         rack = self.config.broker_rack or None
         node = self.broker.node = Node(self.config.node_id, host, port, rack, listeners)
         if self._member is not None:
@@ -286,7 +287,7 @@ class DaemonParts:
 
     async def load(self, topics: Iterable[tuple[str, int]]) -> None:
         """Read the logs of the coordinators, then create those of `topics` (name, partitions) that
-        are missing. Raises LogError, ConfigError, DaemonFailed, CannotJoin."""
+        do not exist. Raises LogError, ConfigError, DaemonFailed, CannotJoin."""
         for coordinator in self.coordinators.values():
             await coordinator.load()
         if self._member is not None:
@@ -295,7 +296,7 @@ class DaemonParts:
         self.topic_cleaner.start()
 
     def not_ready(self) -> str | None:
-        """Why not everything is served yet; None if it is."""
+        """Says why not everything is served yet; None if it is."""
         for coordinator in self.coordinators.values():
             if (reason := coordinator.served.not_ready()) is not None:
                 return reason
@@ -304,18 +305,18 @@ class DaemonParts:
     # Stop ---------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """Refuse what is new; what is under way becomes durable and is answered."""
+        """Refuse new requests. What is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
         for coordinator in reversed(self.coordinators.values()):
             if coordinator is not self.broker:
                 await coordinator.close()
         await self.data_plane.close()
-        await self.broker.close()  # the writer with it
+        await self.broker.close()  # this closes the writer, too
 
 
 COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
     GROUPS: lambda parts: parts.broker,
     TRANSACTIONS: DaemonParts.make_transactions,
 }
-"""Who makes the coordinator of each of `COORDINATOR_TYPES`. Broker and data plane are there when it
-is made."""
+"""Kind -> the function that makes its coordinator, for each row of `COORDINATOR_TYPES`. Broker and
+data plane exist before it is called."""

@@ -1,8 +1,8 @@
-"""Who probably made a commit, derived from the group as the log had it at that point.
+"""Who probably made a commit, derived from the state of the group at that point of the log.
 
 A commit record names no member. If the group had no members, the commit came from a tool, an
-operator or a simple consumer; otherwise most likely from the member that the partition was assigned
-to.
+operator or a simple consumer. Otherwise it came most likely from the member that the partition was
+assigned to.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _NOWHERE: frozenset[GroupPartition] = frozenset()
 
 
 class Authors:
-    """Finds the owners of partitions with an index that follows the group record by record. A
-    member's record costs time in proportion to its assignment, not to the whole group."""
+    """Finds the owners of partitions with an index, which is updated after each record of the
+    group. A member's record costs time in proportion to its assignment, not to the whole group."""
 
     def __init__(self) -> None:
         self._group: Group | None = None
@@ -55,13 +55,13 @@ class Authors:
             self._claims.setdefault(place, []).append(member_id)
 
     def _owner(self, place: GroupPartition) -> str | None:
-        """The owner. If there are several, the last by id, so that the answer does not depend on
-        the order of records."""
+        """Returns the owner of a partition. If there are several, it is the last by id, so that the
+        result does not depend on the order of records."""
         claims = self._claims.get(place)
         return max(claims) if claims else None
 
     def of(self, group: Group | None, topic: str, topic_id: TopicId, partition: int) -> Author:
-        """The likely author of a commit on a partition."""
+        """Returns the likely author of a commit on a partition."""
         if group is None or group.is_empty():
             return Author(Actor.ADMIN)
         owner = self._owner((topic, partition))

@@ -104,7 +104,7 @@ Change = OffsetChange | LoggedGroupEvent
 
 
 def who_moved(change: OffsetChange) -> str:
-    """Who moved an offset, as far as the log tells, and why."""
+    """Says who moved an offset, as far as the log tells, and why."""
     author = change.author
     words = [author.actor.value]
     if author.actor is Actor.OWNER:

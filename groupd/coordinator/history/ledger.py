@@ -1,6 +1,6 @@
 """A group's offsets along the log: the same replay as in the coordinator, with every change noted.
 
-It holds only the current state of the group, so it needs memory for the size of the group, not for
+It holds only the current state of the group, so its memory depends on the size of the group, not on
 the length of its history.
 """
 
@@ -38,8 +38,8 @@ DEFAULT_RETENTION_MS = CoordinatorConfig().offsets_retention_minutes * 60_000
 
 
 class GroupLedger:
-    """Replays one group. `retention_ms`: the retention of offsets, which tells expired offsets from
-    deleted ones."""
+    """Replays one group. `retention_ms`: the retention of offsets, by which expired offsets differ
+    from deleted ones."""
 
     def __init__(self, group_id: str, retention_ms: int = DEFAULT_RETENTION_MS) -> None:
         self.group_id = group_id
@@ -50,7 +50,7 @@ class GroupLedger:
         self._authors = Authors()
         self._group_keys = {one.group_key for one in GROUP_TYPES}
         self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
-        # Author and protocol type for offsets in open transactions. The author is found from the
+        # Author and protocol type of offsets in open transactions. The author is found from the
         # state of the group when the offset was written.
         self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
 
@@ -60,7 +60,7 @@ class GroupLedger:
         return self._state.groups.get(self.group_id)
 
     def committed(self) -> list[CommittedOffset]:
-        """The committed offsets, in the order of topic and partition."""
+        """Returns the committed offsets, in the order of topic and partition."""
         topics = self._store.topics(self.group_id)
         return [
             _committed(topic, partition, stored)
@@ -69,8 +69,8 @@ class GroupLedger:
         ]
 
     def apply(self, batch: Sequence[GroupEntry]) -> list[Change]:
-        """Apply the entries of one batch and return what they changed, in their order. Raises
-        UnreadableLog where the coordinator would refuse to load the log."""
+        """Apply the entries of one batch and return their changes, in order. Raises UnreadableLog
+        if the coordinator would refuse to load the log."""
         deleted = any(map(self._deletes_group, batch))
         changes: list[Change] = []
         for entry in batch:
@@ -116,7 +116,8 @@ class GroupLedger:
         return (_moved(entry, place, before, after, author, group_type),)
 
     def _events(self, entry: GroupEntry) -> list[Change]:
-        """The events that a record of the group stands for. Called before the record is applied."""
+        """Returns the events that a record of the group stands for. Called before the record is
+        applied."""
         assert entry.record is not None
         key, value = entry.record.key, entry.record.value
         tell = self._logged.get(type(key))
@@ -137,8 +138,8 @@ class GroupLedger:
     def _cause_of_removal(
         self, entry: GroupEntry, before: StoredOffset | None, group_deleted: bool
     ) -> tuple[ChangeKind, str]:
-        """Why an offset was removed: a tombstone does not say. An offset whose retention was over
-        has expired."""
+        """Why an offset was removed. A tombstone does not say it: if the retention of the offset
+        was over, the offset has expired."""
         owner = None if self.group is None else self.group.offset_owner
         if before is not None and owner is not None:
             since_ms = owner.offset_expiration_base()(before.commit_timestamp_ms)
@@ -154,7 +155,8 @@ class GroupLedger:
         return ChangeKind.DELETED, "OffsetDelete, or the topic was deleted"
 
     def _end_transaction(self, entry: GroupEntry) -> list[Change]:
-        """On COMMIT a pending offset takes effect, unless a plain commit came after it."""
+        """End a transaction. With COMMIT a pending offset takes effect, unless a plain commit came
+        after it."""
         pending = self._store.pending(self.group_id)
         places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
         before = [self._store.get(self.group_id, *place) for place in places]

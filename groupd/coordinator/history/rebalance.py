@@ -1,8 +1,8 @@
-"""One rebalance of a group: what `rebalance_fold` makes of events. Console, commands and traces are
-views of it.
+"""One rebalance of a group, which `rebalance_fold` makes of events. Console, commands and traces
+are views of it.
 
-Times are in the unit of whoever folds, and never go back, even if the clock does. What a rebalance
-keeps is bounded, except for the ids of the members that have their target.
+The fold chooses the unit of times. Times never go back, even if the clock does. The size of a
+rebalance is bounded, except for the ids of the members that have their target.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from groupd.coordinator.core.types import CLASSIC, Event, EventKind
 MEMBERS_MAX = 500
 """The most members whose parts are followed at a time."""
 PARTS_MAX = 100
-"""The most parts of members that stay: the longest, and those of members that were fenced."""
+"""How many finished parts of members are kept at most: those of fenced members and the longest
+ones."""
 NAMES_MAX = 20
 """The most partitions that a part names."""
 STARTS_MAX = 20
-"""The most starts that are kept, and the most members that are kept of one."""
+"""The most starts that are kept, and the most members that are kept for each."""
 STEPS_MAX = 128
 """The most events that are kept."""
 PEOPLE = frozenset(
@@ -34,12 +35,12 @@ PEOPLE = frozenset(
         EventKind.MEMBER_FENCED,
     }
 )
-"""Events of members that come and go."""
+"""Events of members that join, leave or are replaced."""
 
 
 class RebalanceEnd(Enum):
     """How a rebalance ended. SUPERSEDED: the next one began. EMPTY: no member is left. CONVERTED:
-    the group has another type. GIVEN_UP: nothing was heard for too long. STOPPED: the process
+    the group has another type. GIVEN_UP: there was no event for too long. STOPPED: the process
     stopped."""
 
     COMPLETED = "completed"
@@ -52,10 +53,10 @@ class RebalanceEnd(Enum):
 
 
 class PartKind(Enum):
-    """What is waited for. JOIN: all members of a classic group come back. TARGET: the group gets an
-    assignment. REVOKE: a member gives partitions up and confirms it. ASSIGN: a member reaches its
-    whole target. REJOIN, SYNC: a member of a classic group comes back; known only of those that did
-    not."""
+    """What the group waits for. JOIN: all members of a classic group join again. TARGET: the group
+    gets an assignment. REVOKE: a member gives partitions up and confirms it. ASSIGN: a member
+    reaches its whole target. REJOIN, SYNC: a member of a classic group joins or syncs; only known
+    of those that did not."""
 
     JOIN = "join"
     TARGET = "target"
@@ -66,9 +67,9 @@ class PartKind(Enum):
 
 
 class RebalancePart(Struct):
-    """The part of a member, or of the group as a whole (`member_id` ""). `facts`: what is known of
-    it, with JSON-friendly values. `partitions`: the first of those that the member is to revoke or
-    was given, out of `count`. `error`: why the member was fenced."""
+    """A part of a rebalance: one wait, of a member or of the whole group (`member_id` ""). `facts`:
+    what is known of it, with JSON-friendly values. `partitions`: the first of the `count`
+    partitions that the member must revoke or was given. `error`: why the member was fenced."""
 
     kind: PartKind
     member_id: str
@@ -81,8 +82,8 @@ class RebalancePart(Struct):
 
 
 class RebalanceStart(Struct, frozen=True):
-    """Why a rebalance began, or got another epoch: the event, and the members that came and went in
-    the same input, out of `people_count`."""
+    """Why a rebalance began or got another epoch: the event, and the first of the `people_count`
+    members that joined or left in the same input."""
 
     event: Event
     people: Sequence[Event]
@@ -92,12 +93,12 @@ class RebalanceStart(Struct, frozen=True):
 class GroupRebalance:
     """One rebalance. Views read it; only the fold changes it.
 
-    `group_type`: as it began. `epoch`: the newest; of a classic group its generation. `until`,
-    `end`: None while it is under way. `following`: the one that superseded it. `members`: how many
-    must reach the target; None = not told. `known`: whether its begin was there to be seen.
-    `detailed`: whether starts, steps and parts are kept, or only what says when it is over.
-    `step_kinds`: the events that are kept; None = all. `assigned` and `revoked` count partitions,
-    `fenced` members.
+    `group_type`: at the begin. `epoch`: the newest one; the generation of a classic group. `until`,
+    `end`: None while the rebalance is under way. `following`: the rebalance that superseded it.
+    `members`: how many must reach the target; None = not known. `known`: whether the event that
+    began it was seen. `detailed`: whether starts, steps and parts are kept, or only what says when
+    it is over. `step_kinds`: the kinds of events that are kept; None = all. `assigned` and
+    `revoked` count partitions, `fenced` counts members.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class GroupRebalance:
         self._completing: list[str] = []
         self._open: dict[str, RebalancePart] = {}
         self._over: list[tuple[bool, int, int, RebalancePart]] = []
-        """A heap: whether the member was fenced, how long the part took, a number, the part."""
+        """A heap of (whether the member was fenced, how long the part took, a number, the part)."""
         self._numbers = count()
 
     @property
@@ -143,7 +144,7 @@ class GroupRebalance:
 
     @property
     def parts(self) -> list[RebalancePart]:
-        """The parts that are over, by their begin."""
+        """The finished parts, ordered by their begin."""
         over = [one[-1] for one in sorted(self._over, key=lambda one: one[2])]
         return sorted([*self._phases, *over], key=lambda one: one.since)
 
@@ -154,17 +155,17 @@ class GroupRebalance:
         return reached and self.target_epoch == self.epoch
 
     def awaits_target(self, group_type: str, epoch: int = -1) -> bool:
-        """Whether it has no target of its newest epoch yet, the group is still of its type, and
+        """Whether the newest epoch has no target yet, the group still has the same type, and
         `epoch` is not newer."""
         return group_type == self.group_type and self.target_epoch < self.epoch >= epoch
 
     def heard(self, at: int) -> int:
-        """The time of what happens now."""
+        """Note that an event came at `at`. Returns the time of the event, which never goes back."""
         self.latest = max(self.latest, at)
         return self.latest
 
     def begun(self, event: Event, lead: Sequence[Event]) -> None:
-        """Why it began, or got another epoch."""
+        """Note why the rebalance began or got another epoch."""
         self.epoch = event.epoch
         if len(self.starts) < STARTS_MAX:
             people = [one for one in lead if one.kind in PEOPLE]
@@ -190,11 +191,11 @@ class GroupRebalance:
             self._phases.append(phase)
 
     def drop_phase(self) -> None:
-        """There is nothing more to wait for: nobody is left."""
+        """No member is left, so the group waits for nothing more."""
         self._phase = None
 
     def targeted(self, event: Event) -> None:
-        """A target is there: members move towards it. It may be that of an older epoch."""
+        """A target is installed, maybe of an older epoch. Members now move towards it."""
         self.target_epoch, self.target_at = event.epoch, self.latest
         self.members = event.details.get("members", 0)
         self._done.clear()
@@ -216,7 +217,7 @@ class GroupRebalance:
         self.end_phase({"assignor": event.details.get("protocol", "")})
 
     def finish(self, end: RebalanceEnd, following: GroupRebalance | None) -> None:
-        """What members still have to give up goes on in `following`."""
+        """End the rebalance. What members still have to give up is continued in `following`."""
         self.end, self.until, self.following = end, self.latest, following
         self.end_phase({"unfinished": True})
         for part in list(self._open.values()):
@@ -228,7 +229,7 @@ class GroupRebalance:
     # Members -------------------------------------------------------------------------------
 
     def progress(self, event: Event) -> None:
-        """A member of a group with targets comes nearer to its own."""
+        """A member of a group with targets comes nearer to its target."""
         member_id, details = event.member_id, event.details
         if event.kind is EventKind.PARTITIONS_REVOKING:
             part = self._part(member_id, PartKind.REVOKE, self.latest)
@@ -244,19 +245,21 @@ class GroupRebalance:
             self._completing.append(member_id)
 
     def _advanced(self, event: Event) -> None:
-        """The member has an epoch: what it was to give up is given up."""
+        """The member has an epoch, so it has given up what it had to give up."""
         since = self.since if self.target_at is None else self.target_at
         part = self._open.get(event.member_id)
         if part is not None and part.kind is PartKind.REVOKE:
             self._finish(part)
             since = self.latest
         if event.epoch == self.epoch:
-            self.target_epoch = event.epoch  # even if nobody remembers that it was installed
+            # The event that installed the target may be missing.
+            self.target_epoch = event.epoch
         if event.epoch == self.target_epoch:
             self._part(event.member_id, PartKind.ASSIGN, since)
 
     def settle(self) -> None:
-        """All events of an input are there: the members that it has completed are done."""
+        """Called after all events of an input: the members that have reached their target are
+        done."""
         for member_id in self._completing:
             self._done.add(member_id)
             part = self._open.get(member_id)
@@ -265,13 +268,13 @@ class GroupRebalance:
         self._completing.clear()
 
     def came_or_went(self, event: Event) -> None:
-        """A member came or went, or the group was converted. That may begin the next rebalance, so
-        it is not a step of this one yet."""
+        """A member joined or left, or the group was converted. That may begin the next rebalance,
+        so it is not a step of this one yet."""
         match event.kind:
             case EventKind.MEMBER_LEFT | EventKind.MEMBER_FENCED:
                 self._gone(event)
             case EventKind.MEMBER_REPLACED:
-                # A static member is back under another id: that one counts now.
+                # A static member is back under another id, and the old id does not count any more.
                 self._done.discard(event.details.get("replaces", ""))
             case EventKind.GROUP_CONVERTED:
                 self.converted = True
@@ -289,7 +292,8 @@ class GroupRebalance:
             self._finish(part)
 
     def _silent_part(self, member_id: str) -> RebalancePart | None:
-        """The part of a member of which nothing was heard: since the group waits for it."""
+        """Returns a part for a fenced member without events. It begins when the group began to wait
+        for the member."""
         if self.target_at is not None:
             return self._part(member_id, PartKind.ASSIGN, self.target_at)
         if self._phase is None or not self.classic:
@@ -298,14 +302,15 @@ class GroupRebalance:
         return self._part(member_id, kind, self._phase.since)
 
     def take_over(self, part: RebalancePart) -> None:
-        """Go on with what a member had to give up in the rebalance before."""
+        """Continue what a member had to give up in the previous rebalance."""
         mine = self._part(part.member_id, part.kind, self.since)
         if mine is not None:
             mine.facts |= part.facts
             mine.partitions, mine.count = list(part.partitions), part.count
 
     def _part(self, member_id: str, kind: PartKind, since: int) -> RebalancePart | None:
-        """The member's part that is not over; None: parts are not wanted, or there is no room."""
+        """Returns the member's unfinished part, which is made if needed; None if parts are not
+        kept, or if there are too many."""
         if not self.detailed or member_id in self._open:
             return self._open.get(member_id)
         if len(self._open) >= MEMBERS_MAX:
@@ -318,7 +323,7 @@ class GroupRebalance:
         del self._open[part.member_id]
         part.until = self.latest
         if part.since == part.until and not (part.count or part.facts):
-            return  # it tells nothing
+            return  # a part without time and facts tells nothing
         kept = bool(part.error), part.until - part.since, next(self._numbers), part
         if len(self._over) < PARTS_MAX:
             heappush(self._over, kept)
@@ -328,7 +333,8 @@ class GroupRebalance:
 
 
 def _name(part: RebalancePart | None, event: Event) -> int:
-    """Add the partitions of an event to a part if there is one. Returns how many they are."""
+    """Add the partitions of an event to `part`, if it is not None. Returns how many partitions they
+    are."""
     named: Mapping[str, Sequence[int]] = event.details.get("partitions", {})
     number = sum(map(len, named.values()))
     if part is not None:

@@ -1,14 +1,14 @@
-"""The one fold of a group's events into rebalances.
+"""Folds a group's events into rebalances; no other code does so.
 
-A classic group has a rebalance from the begin of its join phase until the leader's assignment is
-durable. A group of any other type has one from a new group epoch until every member has its target
-of the newest epoch. Epochs that come before their target belong to the same rebalance, because
-nobody has moved for them yet; a later one begins the next. Events after the end belong to no
-rebalance, until the next begins.
+In a classic group a rebalance lasts from the begin of the join phase until the leader's assignment
+is durable. In a group of any other type it lasts from a new group epoch until every member has its
+target of the newest epoch. Epochs that come before their target belong to the same rebalance,
+because no member has moved for them yet; a later one begins the next rebalance. Events after the
+end belong to no rebalance, until the next one begins.
 
-Events may be missing at the front: a timeline forgets, and a shard comes from another node. What is
-under way then is a rebalance of which nobody knows how it began, and how many members it has: it
-goes on until the next begins, or until the group's state tells that it is over.
+The first events may be missing: a timeline drops old ones, and a shard may come from another node.
+Then it is not known how the rebalance under way began and how many members it has. It lasts until
+the next one begins, or until the group's state shows that it is over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EventInputs = Iterable[tuple[int, Sequence[Event]]]
 BEGINS = frozenset(
     {EventKind.GROUP_EPOCH_BUMPED, EventKind.REBALANCE_STARTED, EventKind.TARGET_INSTALLED}
 )
-"""A rebalance begins with one of these, if none is missing at the front."""
+"""A rebalance begins with one of these events, unless the first events are missing."""
 
 FOLDED = frozenset(EventKind) - {
     EventKind.OFFSETS_COMMITTED,
@@ -33,13 +33,13 @@ FOLDED = frozenset(EventKind) - {
     EventKind.OFFSETS_DELETED,
     EventKind.OFFSETS_FORGOTTEN,
 }
-"""The kinds that have to do with rebalances."""
+"""The kinds of events that have to do with rebalances."""
 
 
 class RebalanceFold:
     """Folds the events of one group. `open`: the rebalance that is under way. `step_kinds`,
-    `detailed` (asked at each begin): see `GroupRebalance`. `whole`: no event is missing at the
-    front."""
+    `detailed` (called at each begin): see `GroupRebalance`. `whole`: no event is missing before the
+    first one."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class RebalanceFold:
         self._detailed = detailed
         self._ended: list[GroupRebalance] = []
         self._lead: list[Event] = []
-        """Events of this input that are steps of the rebalance that follows, or else of the one
-        that is under way: who came or went."""
+        """Members that joined or left in this input. These events are steps of the rebalance that
+        follows, or else of the one that is under way."""
         self._may_miss_begin = not whole
         self._now = 0
 
     def add(self, events: Iterable[Event], now: int) -> list[GroupRebalance]:
-        """The events of one input. Returns the rebalances that end with it, oldest first."""
+        """Take the events of one input. Returns the rebalances that end with it, oldest first."""
         self._now = now
         for event in events:
             if event.kind in FOLDED:
@@ -75,7 +75,8 @@ class RebalanceFold:
         return self._take_ended()
 
     def stop(self, end: RebalanceEnd, at: int) -> list[GroupRebalance]:
-        """End what is under way for a reason that no event tells."""
+        """End the rebalance under way for a reason that no event shows. Returns the ended
+        rebalances."""
         self._now = at
         if self.open is not None:
             self._close(end)
@@ -162,7 +163,8 @@ class RebalanceFold:
         return current
 
     def _current(self, event: Event) -> GroupRebalance | None:
-        """What is under way. If `event` is the first of all, its begin is missing."""
+        """Returns the rebalance under way. If `event` may be the first one of all, a rebalance with
+        unknown begin is made."""
         if self._may_miss_begin:
             phase = PartKind.JOIN if event.group_type == CLASSIC else PartKind.TARGET
             self._begin(event, phase, known=False).target_epoch = event.epoch
@@ -190,9 +192,9 @@ class RebalanceFold:
 def rebalance_steps(
     inputs: EventInputs, state: str | None = None, pace: Pace | None = None
 ) -> Steps[list[GroupRebalance]]:
-    """The rebalances that a group's events tell of, oldest first. `state`: the state of the group
-    now, by which the last one may be over, with what was heard of it last; None = not known.
-    `pace`: what was done since the last stop."""
+    """Returns the rebalances that a group's events show, oldest first. `state`: the state of the
+    group now, which may show that the last rebalance is over; it then ended with its last event.
+    None = not known. `pace`: what was done since the last stop."""
     fold, found, pace = RebalanceFold(), [], pace or Pace()
     for at, events in inputs:
         found += fold.add(events, at)
@@ -208,5 +210,5 @@ def rebalance_steps(
 
 
 def _size(event: Event) -> int:
-    """How much work an event is: a little, and one for each partition that it names."""
+    """How much work an event is: a little, and 1 for each partition that it names."""
     return 6 + sum(map(len, event.details.get("partitions", {}).values()))

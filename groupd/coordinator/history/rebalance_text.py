@@ -1,4 +1,4 @@
-"""Rebalances in words, for people: rows of the console's page of a group and of `groups why`."""
+"""Rebalances in words: rows of the console's page of a group and of `groups why`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from groupd.coordinator.plain_text import span_text
 NO_CLIENTS: Mapping[str, str] = {}
 UNKNOWN_CAUSE = "what started it happened before the first event that is remembered"
 NAMED_MAX = 5
-"""How many causes or partitions a sentence names."""
+"""How many causes or partitions a sentence names at most."""
 
 _DONE = {
     EventKind.MEMBER_JOINED: "joined",
@@ -37,13 +37,12 @@ _ENDINGS = {
 def rebalance_rows(
     rebalances: Sequence[GroupRebalance], known: Mapping[str, str] = NO_CLIENTS
 ) -> list[dict[str, Any]]:
-    """Rebalances whose times are in milliseconds, as a page shows them, newest first: `started_ms`,
-    `ended_ms` (None: under way; of one that was superseded, the start of the next), `cause`,
-    `epoch` (the generation of a classic group), `moved_partitions` (how many were given to a
-    member; None for classic groups, whose clients alone know), `sentence`, and `steps`:
-    `timestamp_ms`, `kind`, `member_id`, `client_id`, `text`. `known`: client ids of members by
-    their id, for those whose arrival is not among the steps.
-    """
+    """Returns rows about rebalances whose times are in milliseconds, as a page shows them, newest
+    first: `started_ms`, `ended_ms` (None: under way; of a superseded one, the start of the next),
+    `cause`, `epoch` (the generation of a classic group), `moved_partitions` (how many were given to
+    a member; None for classic groups, where only the clients know), `sentence`, and `steps`:
+    `timestamp_ms`, `kind`, `member_id`, `client_id`, `text`. `known`: member id -> client id, for
+    members that joined before these steps."""
     clients = dict(known)
     for rebalance in rebalances:
         for _, event in rebalance.steps:
@@ -74,7 +73,7 @@ def _row(rebalance: GroupRebalance, clients: Mapping[str, str]) -> dict[str, Any
 
 
 def cause_text(rebalance: GroupRebalance) -> str:
-    """Why it began, in one line of limited length."""
+    """Says why the rebalance began, in one line of limited length."""
     return "; ".join(_causes(rebalance))
 
 
@@ -103,7 +102,7 @@ def _person(event: Event) -> str:
 
 
 def _is_about_people(cause: str) -> bool:
-    """Whether the cause says no more than the events of those who came and went."""
+    """Whether the cause says no more than the events of the members that joined or left."""
     return (
         cause.endswith((" joined", " left", " expired", " did not sync"))
         or " members removed: " in cause
@@ -141,8 +140,8 @@ def _ending(rebalance: GroupRebalance) -> str:
 
 
 def _slowest(rebalance: GroupRebalance, clients: Mapping[str, str]) -> str:
-    """Who took longest to give partitions up. Others have waited for that since the target, also
-    before the member was told."""
+    """Says which member took longest to give partitions up. Other members have waited for it since
+    the target was installed, also before the member was notified."""
     target_at = rebalance.target_at
     took = [
         (part.until - (part.since if target_at is None else min(part.since, target_at)), part)
@@ -161,7 +160,7 @@ def _member(member_id: str, client_id: str) -> str:
 
 
 def _text(event: Event) -> str:
-    """The event in words; the member is named beside it."""
+    """Returns the event in words, without the member, which is shown beside it."""
     cause, details = event.cause, event.details
     match event.kind:
         case EventKind.GROUP_EPOCH_BUMPED:
@@ -191,14 +190,15 @@ def _text(event: Event) -> str:
 
 
 def _partitions(partitions: Mapping[str, Sequence[int]]) -> str:
-    """The first of them; an event may have thousands."""
+    """Names the first partitions: an event may have thousands."""
     names = (f"{topic}-{number}" for topic, numbers in partitions.items() for number in numbers)
     more = sum(map(len, partitions.values())) - NAMED_MAX
     return ", ".join(_some([*islice(names, NAMED_MAX)], max(0, more))) or "nothing"
 
 
 def _some(texts: Sequence[str], more: int = 0) -> list[str]:
-    """The first texts. `more`: how many there are beside them."""
+    """Returns the first texts and, if there are others, "and N more". `more`: how many there are
+    besides `texts`."""
     more += max(0, len(texts) - NAMED_MAX)
     return [*texts[:NAMED_MAX], *([f"and {more} more"] if more else [])]
 

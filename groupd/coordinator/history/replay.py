@@ -2,13 +2,13 @@
 the changes between two points.
 
 Compaction removes a record when a later one has the same key, and leaves gaps between the offsets.
-A state is certain from the first point after which nothing can be missing: after the last gap, and
-after the first record of every key of the group that may have had an older record in a gap. A key
-that comes twice shows that the compacted part has ended, because that part has only the newest
-record of each key. A key that first comes after that is really new.
+A state is certain from the first point after which no record can be missing: after the last gap,
+and after the first record of every key of the group that may have had an older record in a gap. The
+compacted part has only the newest record of each key. So the first key that comes a second time
+shows that the compacted part has ended, and a key that first comes after that is really new.
 
-A time means the part of the log up to the last record that was written at or before it. So records
-are not hidden when the clock was once too far ahead.
+A time means the part of the log up to the last record that was written at or before it. So no
+records are hidden if the clock was once too far ahead.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from groupd.protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBa
 from groupd.protocol.records.schema import OffsetCommitKey, RecordKey
 
 LogBatches = AsyncIterable[bytes]
-"""Gives the batches of one log, in order, each as its bytes."""
+"""The batches of one log, in order, each as its bytes."""
 
 
 class Extent(Struct, frozen=True):
     """Offsets and times of a log. A state can be told for any part of the log from its start to an
-    end between `complete_from` and `end_offset` (exclusive), and certainly at `earliest_ms`.
+    end between `complete_from` and `end_offset` (exclusive), and certainly for `earliest_ms`.
 
     `earliest_ms` None = from the very beginning of the log. `cut_offset`: the end of the part that
     belongs to the time that was asked for.
@@ -87,7 +87,7 @@ def _may_begin_before(header: BatchHeader, at_ms: int) -> bool:
 
 
 class Certainty:
-    """Takes every batch of a log with gaps, of which the last ends at `gap_end`. Finds the offset
+    """Takes every batch of a log with gaps, the last of which ends at `gap_end`. Finds the offset
     from which states of the group are certain, and the time at that offset."""
 
     def __init__(self, group_id: str, gap_end: int) -> None:
@@ -96,8 +96,8 @@ class Certainty:
         self._stream = GroupStream(group_id)
         self._keys: set[RecordKey] = set()
         self._compaction_is_over = False
-        # Producers with a record of the group in an open transaction; it takes effect at the
-        # marker.
+        # Producers with a record of the group in an open transaction. The record takes effect at
+        # the marker.
         self._open: set[int] = set()
 
     def add(self, payload: bytes) -> None:
@@ -141,13 +141,13 @@ class GroupLog(Protocol):
     def start_offset(self) -> int: ...
 
     def batches(self) -> LogBatches:
-        """The batches from the start of the log; may be called again."""
+        """The batches from the start of the log. May be called again."""
         ...
 
 
 class BeforeHistory(Exception):
-    """A log does not reach back to the time that was asked for. `earliest_ms`: the earliest time
-    that it can answer."""
+    """The log does not reach back to the time that was asked for. `earliest_ms`: the earliest time
+    for which it can answer."""
 
     def __init__(self, earliest_ms: int) -> None:
         super().__init__(earliest_ms)
@@ -155,8 +155,8 @@ class BeforeHistory(Exception):
 
 
 class GroupState(Struct, frozen=True):
-    """A group at a point of the log. `as_of_offset` is the first offset that does not count.
-    `group_type` is "" and `group_state` "Unknown" when the log had no such group."""
+    """A group at a point of the log. `as_of_offset`: the first offset that is not included.
+    `group_type` is "" and `group_state` "Unknown" if the log had no such group."""
 
     group_id: str
     as_of_offset: int
@@ -168,8 +168,8 @@ class GroupState(Struct, frozen=True):
 async def survey(
     batches: Callable[[], LogBatches], start_offset: int, group_id: str, at_ms: int | None = None
 ) -> Extent:
-    """How far back the log can answer for a group, and where `at_ms` lies in it. Reads the log
-    once, and a second time if it was compacted. Raises UnreadableLog."""
+    """Returns how far back the log can answer for a group, and where `at_ms` lies in it. Reads the
+    log once, and a second time if it was compacted. Raises UnreadableLog."""
     surveyor = ExtentSurvey(start_offset, at_ms)
     async for payload in batches():
         surveyor.add(payload)
@@ -184,8 +184,8 @@ async def survey(
 
 
 async def extent_of(log: GroupLog, group_id: str, at_ms: int | None = None) -> Extent:
-    """The same as `survey`. Raises BeforeHistory if the log cannot tell the state at `at_ms`,
-    UnreadableLog."""
+    """Returns what `survey` returns. Raises BeforeHistory if the log cannot tell the state at
+    `at_ms`; UnreadableLog."""
     extent = await survey(log.batches, log.start_offset, group_id, at_ms)
     earliest_ms = extent.earliest_ms
     if at_ms is not None and earliest_ms is not None and extent.cut_offset < extent.complete_from:
@@ -194,7 +194,7 @@ async def extent_of(log: GroupLog, group_id: str, at_ms: int | None = None) -> E
 
 
 async def state_at(batches: LogBatches, group_id: str, cut_offset: int) -> GroupState:
-    """The group's state at `cut_offset`, the first offset that does not count. Raises
+    """Returns the group's state at `cut_offset`, the first offset that is not included. Raises
     UnreadableLog."""
     ledger = GroupLedger(group_id)
     stream = GroupStream(group_id)
@@ -219,8 +219,8 @@ async def changes(
     *,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> AsyncIterator[Change]:
-    """Every change that the log can still tell, up to `extent.cut_offset`, in log order. The
-    compacted part is replayed, but gives no changes, because the steps in between are missing
+    """Yields every change that the log can still tell, up to `extent.cut_offset`, in log order. The
+    compacted part is replayed, but yields no changes, because the steps in between are missing
     there. Raises UnreadableLog."""
     ledger = GroupLedger(group_id, retention_ms)
     stream = GroupStream(group_id)

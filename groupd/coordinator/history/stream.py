@@ -1,8 +1,8 @@
-"""Reads one group's part of a shard's log: batches as bytes become records and markers in log
+"""Reads one group's part of a shard's log: bytes of batches become records and markers in log
 order.
 
 Records of other groups are skipped without decoding, because every key starts with its type and the
-group's id. Markers end transactions of any group, so all of them are given.
+group's id. A marker may end a transaction of any group, so all markers are yielded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_TYPE_BYTES = 2
 
 
 class UnreadableLog(Exception):
-    """The log cannot be read at some place; `str()` says what is wrong and where."""
+    """The log cannot be read at some offset. `str()` says what is wrong and where."""
 
 
 class GroupEntry(NamedTuple):
@@ -46,7 +46,7 @@ class GroupEntry(NamedTuple):
 
 
 def header_of(payload: bytes) -> BatchHeader:
-    """The header of a batch. Raises UnreadableLog."""
+    """Returns the header of a batch. Raises UnreadableLog."""
     try:
         return parse_header(payload)
     except CorruptBatch as error:
@@ -54,8 +54,8 @@ def header_of(payload: bytes) -> BatchHeader:
 
 
 def split(data: bytes, *, whole: bool = True) -> Iterator[bytes]:
-    """The batches in `data`, one after the other. With `whole` False the last batch may be cut off,
-    as in an answer to Fetch. Raises UnreadableLog."""
+    """Yields the batches in `data`. If `whole` is False the last batch may be cut off, as in a
+    reply to Fetch. Raises UnreadableLog."""
     position = 0
     while len(data) - position >= (1 if whole else HEADER_BYTES):
         try:
@@ -79,7 +79,7 @@ class GroupStream:
         self._key_min = _KEY_TYPE_BYTES + len(self._prefix)
 
     def entries(self, payload: bytes) -> Iterator[GroupEntry]:
-        """The entries of one batch. Raises UnreadableLog."""
+        """Yields the entries of one batch. Raises UnreadableLog."""
         try:
             header = check(payload)
             producer_id = header.producer_id if header.is_transactional else -1

@@ -1,8 +1,8 @@
 """What the lag knows of logs: where they end (`LogEnds`), how their ends have grown and so when
 records were written (`Growth`), and the lag of a group over the last hour (`Trend`).
 
-All times are monotonic ms: a step of the wall clock makes no record older or younger, and time goes
-on when it is set back.
+All times are monotonic ms, except where wall-clock ms are named. So ages do not change when the
+wall clock is set.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ MINUTES = 60
 MINUTE_MS = 60_000
 _NOT_KNOWN = -1
 POINTS_MAX = 128
-"""Most points of one log. When there are more, every second one of the older half goes: what is
-long ago is told less exactly."""
+"""The most points of one log. If there are more, every second point of the older half is dropped:
+times long ago are less exact."""
 
 
 class Bounds(Struct, frozen=True, gc=False):
-    """Start and end offset of a log."""
-
     start: int
     end: int
 
@@ -37,18 +35,18 @@ Found = dict[str, dict[int, Bounds]]
 
 class LogEnds(Protocol):
     async def look(self, wanted: Wanted) -> Found:
-        """The bounds of the logs of these partitions; those that do not exist are left out.
-        Raises LogError."""
+        """Returns the bounds of the logs of these partitions. Partitions that do not exist are left
+        out. Raises LogError."""
         ...
 
     async def first_at(self, topic: str, partition: int, at_ms: int) -> int | None:
-        """The offset of the first record of a time or later, in wall-clock ms; None: there is none.
-        Raises LogError."""
+        """Returns the offset of the first record of `at_ms` (wall clock) or later; None if there is
+        none. Raises LogError."""
         ...
 
     async def written_ms(self, topic: str, partition: int, offset: int) -> int | None:
-        """The timestamp, in wall-clock ms, of the batch that holds `offset`, or of the next one
-        behind it. None: there is no such batch, or it does not tell. Raises LogError."""
+        """Returns the timestamp, in wall-clock ms, of the batch that holds `offset`, or of the next
+        batch. None: there is no such batch, or it has no timestamp. Raises LogError."""
         ...
 
 
@@ -57,24 +55,25 @@ def _numbers() -> array[int]:
 
 
 class Growth(Struct, gc=False):
-    """The end of one log over time. Points stand in two arrays, oldest first: ms, and the end of
-    the log at that time.
+    """The end of one log over time. Two arrays have the points, oldest first: the time in ms, and
+    the end of the log at that time.
 
-    Each round adds the end of the log. The age of a record is taken from the two rounds between
-    which the end passed it, so it is right to within the time between rounds. What was written
-    before the first round is known from a look into the log (`seed`)."""
+    Each round adds the end of the log. The age of a record follows from the two rounds between
+    which the end passed the record, so its error is less than the time between rounds. For records
+    from before the first round the log is asked (`seed`).
+    """
 
     times: array[int] = field(default_factory=_numbers)
     ends: array[int] = field(default_factory=_numbers)
 
     def add(self, now_ms: int, end: int) -> None:
-        """The end of the log in a round. An end that goes back (the topic was made anew) begins a
-        new history."""
+        """Add the end of the log in a round. If the end goes back (the topic was created anew), the
+        old points are dropped."""
         times, ends = self.times, self.ends
         if ends and end < ends[-1]:
             del times[:], ends[:]
         if len(ends) > 1 and ends[-2] == ends[-1] == end:
-            times[-1] = now_ms  # a log that stands still takes two points
+            times[-1] = now_ms  # a log that does not grow needs only two points
             return
         times.append(now_ms)
         ends.append(end)
@@ -83,19 +82,20 @@ class Growth(Struct, gc=False):
             del times[half], ends[half]
 
     def knows(self, offset: int) -> bool:
-        """Whether the record at `offset` was written while rounds have looked."""
+        """Whether the time of the record at `offset` is known: it was written since the first
+        round, or it was seeded."""
         return bool(self.ends) and offset >= self.ends[0]
 
     def seed(self, offset: int, written_ms: int) -> None:
-        """The record at `offset`, from before the first round, was written at `written_ms`; that
-        may be below 0, before the machine was started."""
+        """Note that the record at `offset`, from before the first round, was written at
+        `written_ms`. That is below 0 if it was written before the machine was started."""
         if self.ends and offset < self.ends[0]:
             self.times.insert(0, min(written_ms, self.times[0]))
             self.ends.insert(0, offset)
 
     def age_ms(self, offset: int, now_ms: int) -> int | None:
-        """How long the record at `offset` has been there; at least so long if it was written before
-        anybody looked. None: there is no such record."""
+        """Returns how long ago the record at `offset` was written. If that was before the first
+        round, the record is at least that old. None: there is no such record."""
         ends, times = self.ends, self.times
         after = bisect_right(ends, offset)
         if after == len(ends):
@@ -108,8 +108,8 @@ class Growth(Struct, gc=False):
 
 
 class Trend(Struct, gc=False):
-    """Lag over the last hour: the most that was seen in each minute. `values`: those of the minutes
-    up to `last`, oldest first, one each."""
+    """The lag over the last hour: the highest value of each minute. `values`: the minutes up to
+    `last`, oldest first."""
 
     values: array[int] = field(default_factory=_numbers)
     last: int = 0
@@ -127,8 +127,8 @@ class Trend(Struct, gc=False):
         del values[: max(0, len(values) - MINUTES)]
 
     def minutes(self, now_ms: int, at_once: int = 1) -> list[int | None]:
-        """The last hour up to now, newest last; `at_once` minutes are one number, the most of
-        them. None: nothing is known of that time."""
+        """Returns the last hour up to now, newest last. Each number is the highest value of
+        `at_once` minutes; None: nothing is known of that time."""
         missing = min(max(0, now_ms // MINUTE_MS - self.last), MINUTES)
         values = [_NOT_KNOWN] * MINUTES + list(self.values) + [_NOT_KNOWN] * missing
         values = values[-MINUTES:]
@@ -137,5 +137,5 @@ class Trend(Struct, gc=False):
 
     @property
     def flat(self) -> bool:
-        """Whether there was no lag in all of it."""
+        """Whether there was no lag in the whole hour."""
         return max(self.values, default=0) <= 0

@@ -1,12 +1,13 @@
-"""Whether a group keeps up (docs/lag.md): Burrow's questions, asked of what each round of
-`groupd.coordinator.lag.watch` has seen. Nobody else judges: pages, commands and metrics show this.
+"""Whether a group keeps up (docs/lag.md): Burrow's rules, applied to what each round of
+`groupd.coordinator.lag.watch` has seen. All judgements are made here; pages, commands and metrics
+show them.
 
-A partition takes a few numbers here, however long the window is. Pure: times are arguments. They
-are monotonic, so that a wall clock that is set back or forward changes no judgement; the only
-wall-clock time is that of the last commit, as the log has it.
+A partition needs only a few numbers, however long the window is. Pure: times are arguments. They
+are monotonic, so that setting the wall clock changes no judgement; the only wall-clock time is the
+time of the last commit, as the log has it.
 
-Members that commit nothing although records wait for them are found here, too (`silent_members`):
-in a group with such a member the partitions that wait are judged to be stalled.
+Members that commit nothing although records wait for them are found here, too (`silent_members`).
+In a group with such a member, its partitions with lag are judged to be stalled.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicPartition
 
 ROUNDS = 10
-"""A judgement looks back over so many rounds."""
+"""How many rounds a judgement looks back."""
 
 SILENCE_FACTOR = 2
-"""Commits have stopped when they have been missing for so many times their usual distance."""
+"""Commits have stopped when there was none for this many times the usual interval."""
 
 NEVER = -(1 << 62)
 """A time before all others. Monotonic time begins near 0 on a machine that has just started."""
 
 UNKNOWN = ""
-"""Nobody has looked yet who has a partition."""
+"""The owner of a partition before the first round has looked for it."""
 SILENT_MS = 60_000
 """How long a member may commit nothing while records wait for it."""
 PLACES_MAX = 4
 """How many partitions of a silent member are named."""
 _COST = 2
-"""How many units of `Pace` a partition takes."""
+"""How many items of `Pace` a partition counts."""
 
 
 class Judgement(Enum):
-    """From good to bad; a group has the worst one of its partitions."""
+    """Judgements from good to bad. A group has the worst one of its partitions."""
 
     OK = "ok"
     BEHIND = "behind"
@@ -53,21 +54,22 @@ class Judgement(Enum):
 
 _OK, *BAD = Judgement
 SEVERITY: dict[Judgement | None, int] = {one: at for at, one in enumerate((_OK, None, *BAD))}
-"""From good to bad. None: not known yet."""
+"""Judgements from good to bad. None: not known yet."""
 
 
 class Progress(Struct, gc=False):
-    """What the rounds have seen of one partition of a group. Times are monotonic ms, and those of
-    rounds; `NEVER`: there was no such round.
+    """What the rounds have seen of one partition of a group. Times are monotonic ms of rounds;
+    `NEVER`: there was no such round.
 
-    `offset`, `lag` (records) and `commit_ms` (wall-clock ms) are those of the last round.
-    `since_ms`: the first round. `committed_ms`: the last round that found a new commit; before
-    there was one, the time of the commit that the first round found (`monotonic_of`). `moved_ms`:
-    the offset has stood where it is since then. `caught_up_ms`: the last round without lag.
-    `eased_ms`: the last round in which the lag had become less. `rewound_ms`: the last round in
-    which the offset had gone back. `owner`: the id of the member that has the partition; None:
-    nobody has. `owned_ms`: that has been so since then. `gap_ms`: the last distance of two commits
-    while records waited. `usual_ms`: the shorter one of the last two."""
+    `offset`, `lag` (records) and `commit_ms` (wall-clock ms): as of the last round. `since_ms`: the
+    first round. `committed_ms`: the last round that found a new commit; before there was one, the
+    time of the commit that the first round found (`monotonic_of`). `moved_ms`: since when the
+    offset has not changed. `caught_up_ms`: the last round without lag. `eased_ms`: the last round
+    in which the lag was less than before. `rewound_ms`: the last round in which the offset had gone
+    back. `owner`: the id of the member that has the partition; None: no member has it. `owned_ms`:
+    since when that is so. `gap_ms`: the last interval between two commits while records waited.
+    `usual_ms`: the shorter one of the last two intervals.
+    """
 
     offset: int
     lag: int
@@ -84,9 +86,10 @@ class Progress(Struct, gc=False):
     usual_ms: int = 0
 
     def see(self, offset: int, lag: int, commit_ms: int, now_ms: int) -> None:
-        """Take in what a round has found. `now_ms`: monotonic."""
+        """Take what a round has found. `now_ms`: monotonic."""
         if commit_ms != self.commit_ms:
-            # Before the first round the daemon may have been down, which is no usual distance.
+            # Before the first round the daemon may have been down, so that time is no usual
+            # interval.
             gap_ms = min(self.silent_ms(now_ms), now_ms - self.since_ms)
             self.gap_ms, self.usual_ms = gap_ms, min(gap_ms, self.gap_ms)
             self.committed_ms = now_ms
@@ -101,19 +104,19 @@ class Progress(Struct, gc=False):
         self.offset, self.lag, self.commit_ms = offset, lag, commit_ms
 
     def belongs_to(self, owner: str | None, now_ms: int) -> None:
-        """A round has found who has the partition."""
+        """Take which member a round has found to have the partition."""
         if owner == self.owner:
             return
         if self.owner != UNKNOWN:
             self.owned_ms = now_ms
-            self.gap_ms = self.usual_ms = 0  # another member has other habits
+            self.gap_ms = self.usual_ms = 0  # another member may commit at another interval
         elif owner is not None:
             self.owned_ms = self.since_ms
         self.owner = owner
 
     @property
     def waits_ms(self) -> int:
-        """Since when records have waited for who has the partition."""
+        """Since when records have waited for the present owner, in monotonic ms."""
         return max(self.caught_up_ms, self.owned_ms)
 
     def silent_ms(self, now_ms: int) -> int:
@@ -121,8 +124,8 @@ class Progress(Struct, gc=False):
         return max(0, now_ms - max(self.committed_ms, self.waits_ms))
 
     def judge(self, now_ms: int, window_ms: int, *, is_silent: bool) -> Judgement | None:
-        """`window_ms`: how far back it looks. `is_silent`: whether who has the partition is a
-        `SilentMember`. None: it is not known yet."""
+        """Judge the partition. `window_ms`: how far to look back. `is_silent`: whether its owner is
+        a `SilentMember`. None: not known yet."""
         since = now_ms - window_ms
         if is_silent and self.lag:
             return Judgement.STALLED
@@ -142,23 +145,25 @@ class Progress(Struct, gc=False):
 
 
 def monotonic_of(wall_ms: int, now: Instant) -> int:
-    """The monotonic time, in ms, of what a log says was at `wall_ms`: how long ago that was is only
-    known by the wall clock. What lies in the future counts as now."""
+    """Returns the monotonic time, in ms, of an event that has the time `wall_ms` in a log. Only the
+    wall clock tells how long ago that was. A time in the future counts as now."""
     return now.monotonic_ms - max(0, now.wall_ms - wall_ms)
 
 
 def records_behind(committed: int, start: int, end: int) -> int:
-    """The records of a log from `start` up to `end` that a group has not read. It must have
-    committed something: where else it reads is not known."""
+    """How many records of a log from `start` up to `end` a group has not read. The group must have
+    committed an offset: otherwise it is not known where it reads."""
     return max(0, end - max(start, committed))
 
+
+# Silent members -----------------------------------------------------------------------------
 
 PartitionsProgress = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 
 
 class SilentMember(Struct, gc=False):
     """A member that has committed nothing since `since_ms` (monotonic). `lag`: the records that
-    wait for it, in `partitions` partitions, of which `places` are the first."""
+    wait for it, in `partitions` partitions; `places` are the first of these."""
 
     member_id: str
     since_ms: int
@@ -168,16 +173,16 @@ class SilentMember(Struct, gc=False):
 
 
 class MemberProgress(Struct, gc=False):
-    """What one round has seen of a member, in monotonic ms: the last round that found a commit in
-    any of its partitions; since when records wait for it, `None` if none do; and the usual distance
-    of its commits."""
+    """What one round has seen of a member, in monotonic ms. `committed_ms`: the last round that
+    found a commit in any of its partitions. `waits_ms`: since when records wait for it; None if
+    none do. `usual_ms`: the usual interval of its commits."""
 
     committed_ms: int = NEVER
     waits_ms: int | None = None
     usual_ms: int = 0
 
     def add(self, one: Progress) -> None:
-        """One of its partitions."""
+        """Add one of the member's partitions."""
         self.committed_ms = max(self.committed_ms, one.committed_ms)
         if not one.lag:
             return
@@ -188,8 +193,8 @@ class MemberProgress(Struct, gc=False):
             self.usual_ms = min(self.usual_ms, one.usual_ms)
 
     def silent_since(self, now_ms: int) -> int | None:
-        """Since when it has committed nothing although records wait for it; None: not for so long
-        that it would be worth a word."""
+        """Since when the member has committed nothing although records wait for it; None if that is
+        too short a time to matter."""
         if self.waits_ms is None:
             return None
         since_ms = max(self.committed_ms, self.waits_ms)
@@ -200,7 +205,7 @@ class MemberProgress(Struct, gc=False):
 def silent_members(
     partitions: PartitionsProgress, group_id: str, state: ShardState, now: Instant
 ) -> Steps[list[SilentMember]]:
-    """Tell the partitions of a group who has them, and find the members that commit nothing: the
+    """Note the owner of each partition of a group, and find the members that commit nothing: the
     one that has been silent for longest first."""
     owners, pace = (yield from _owners(group_id, state)), Pace()
     members: dict[str, MemberProgress] = {}
@@ -234,7 +239,7 @@ def silent_members(
 
 
 def _owners(group_id: str, state: ShardState) -> Steps[dict[str, dict[int, str]]]:
-    """The members that have the partitions of a group, by topic and number."""
+    """Returns which member has each partition of a group: topic -> number -> member id."""
     owners: dict[str, dict[int, str]] = {}
     group = state.groups.get(group_id)
     if group is None:

@@ -1,6 +1,6 @@
-"""Where groups are in their partitions, also where somebody outside of the shard knows it; and when
-records were written that were there before the first round, which is looked up in the logs.
-"""
+"""The positions of groups in their partitions (`GroupPositions`), also those that only another
+system knows; and when records from before the first round were written, which is looked up in the
+logs (`AgeLookups`)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicPartition
 from groupd.storage.log import LogCorrupt, LogError
 
-# Each look-up reads one batch from the store, so a round makes only as many as a part of the time
-# between rounds allows, one after the other. The partitions of the groups with the most lag come
-# first. Until a partition has had its turn, its records count as old as the first round.
+# Ages of records ----------------------------------------------------------------------------
+
+# Each look-up reads one batch from the store. So a round makes look-ups one after the other, and
+# only for a part of the time between rounds. The partitions of the groups with the most lag come
+# first. Until a partition has had its turn, the age of its records is not known.
 
 log = structlog.get_logger("groupd.lag")
 
@@ -37,24 +39,24 @@ TIME_SHARE = 5
 """Look-ups may take this part of the time between two rounds: one fifth."""
 
 FAILURES_MAX = 10
-"""After so many failures in one round the store is left alone until the next one."""
+"""After this many failures in one round the store is not asked again before the next round."""
 
 
 class _Wanted(Struct, gc=False):
-    """The first record whose time is wanted, and the lag of the group that waits for it."""
+    """The first record whose time is wanted, and the lag of the group that has not read it."""
 
     offset: int
     lag: int
 
 
 Growths = Mapping[str, Mapping[int, Growth]]
-"""By topic and partition."""
+"""Topic -> partition -> its growth."""
 
 
 class AgeLookups:
-    """`interval_ms`: the time between two rounds. A partition whose look-up fails does not keep the
-    others from theirs: it comes last from then on. One whose log is damaged there is not asked
-    again."""
+    """Looks up when records were written. `interval_ms`: the time between two rounds. A partition
+    whose look-up has failed comes last from then on, so that it does not delay the others. If the
+    log is damaged there, it is not asked again."""
 
     def __init__(self, logs: LogEnds, clock: Clock, work: LongWork, interval_ms: int) -> None:
         self._logs = logs
@@ -65,7 +67,7 @@ class AgeLookups:
         self._failed: set[TopicPartition] = set()
 
     def begin(self) -> Steps[None]:
-        """A round begins: what was wanted in the last one and is still wanted is told again."""
+        """Begin a round: forget what was wanted. What is still wanted is passed to `want` again."""
         pace = Pace()
         while self._wanted:
             self._wanted.popitem()
@@ -73,7 +75,8 @@ class AgeLookups:
                 yield
 
     def want(self, place: TopicPartition, offset: int, lag: int) -> None:
-        """The time of the record at `offset`, for a group with `lag` records in all."""
+        """Ask for the time of the record at `offset`, for a group with a lag of `lag` records in
+        all."""
         known = self._wanted.get(place)
         if known is None:
             self._wanted[place] = _Wanted(offset, lag)
@@ -82,7 +85,7 @@ class AgeLookups:
         known.lag = max(known.lag, lag)
 
     async def run(self, growths: Growths) -> None:
-        """Look up as many as there is time for, and tell `growths`."""
+        """Look up as many times as there is time for, and add them to `growths`."""
         self._failed = {place for place in self._failed if place in self._wanted}
         failures = 0
         until_ms = self._clock.monotonic_ms() + self._time_ms
@@ -96,7 +99,7 @@ class AgeLookups:
             yield place in self._failed, -one.lag, place
 
     async def _look_up(self, place: TopicPartition, growths: Growths) -> bool:
-        """Whether the store could be asked."""
+        """Look up one time. Returns False if the store could not be asked."""
         (topic, number), offset = place, self._wanted[place].offset
         try:
             written_ms = await self._logs.written_ms(topic, number, offset)
@@ -119,19 +122,21 @@ class AgeLookups:
         growth = growths.get(topic, {}).get(number)
         if growth is not None:
             if written_ms is None or written_ms < 0:
-                written_ms = now.wall_ms  # nobody knows: it is as old as the first round
+                written_ms = now.wall_ms  # not known: `seed` counts it as old as the first round
             growth.seed(offset, monotonic_of(written_ms, now))
         return True
 
+
+# Positions ----------------------------------------------------------------------------------
 
 ASKED_AT_ONCE = 100
 """At most this many groups are asked about at a time."""
 
 
 class GroupPositions:
-    """Asks once in each round for the positions that lie elsewhere. It waits for answers for a part
-    of `interval_ms`, the time between two rounds. A group without an answer in this round keeps the
-    positions of its last answer. Before its first answer it has none."""
+    """Asks once in each round for the positions that are not in this process. It waits for answers
+    for a part of `interval_ms`, the time between two rounds. A group without an answer in this
+    round keeps the positions of its last answer. Before its first answer it has none."""
 
     def __init__(self, broker: Broker, clock: Clock, work: LongWork, interval_ms: int) -> None:
         self._broker = broker
@@ -140,17 +145,18 @@ class GroupPositions:
         self._time_ms = interval_ms // TIME_SHARE
         self._answers: dict[str, Positions] = {}
         self._asked: dict[str, int] = {}
-        """In which round a group was asked for last."""
+        """The last round in which each group was asked about."""
         self._round = 0
         self._failing = False
 
     def of(self, state: ShardState, store: OffsetStore, group: Group) -> Positions:
-        """Where a group is, as far as it is known. Others may change it while it is read."""
+        """Returns the positions of a group, as far as they are known. They may change while the
+        caller reads them."""
         found = type_of(group).positions(state, store, group)
         return self._answers.get(group.group_id, {}) if isinstance(found, OutsideCall) else found
 
     def all(self) -> Iterator[tuple[str, Positions, ShardState]]:
-        """The ids of the groups of this process with their positions, and the state of their
+        """Yields the id of each group of this process, its positions, and the state of its
         shard."""
         for group, state, store in self._groups():
             yield group.group_id, self.of(state, store, group), state
@@ -163,7 +169,7 @@ class GroupPositions:
                     yield group, state, store
 
     async def ask(self) -> None:
-        """Ask for the positions that lie elsewhere."""
+        """Ask for the positions that are not in this process."""
         calls = await self._work.run(self._calls())
         self._round += 1
         until_ms = self._clock.monotonic_ms() + self._time_ms
@@ -204,8 +210,8 @@ class GroupPositions:
         return failures
 
     def _calls(self) -> Steps[list[OutsideCall]]:
-        """One for each group whose positions lie elsewhere, those first that were asked for longest
-        ago, or never."""
+        """Returns a call for each group whose positions are not in this process. Groups that were
+        never asked about, or longest ago, come first."""
         calls: dict[str, OutsideCall] = {}
         pace = Pace()
         for group, state, store in self._groups():

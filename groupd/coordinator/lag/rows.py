@@ -1,5 +1,5 @@
-"""The lag of groups, partitions and members as rows of pages: what the group's shard knows about
-offsets, combined with the end offsets of the logs, which other nodes may have."""
+"""The lag of groups, partitions and members as rows of pages: the offsets that the group's shard
+knows, combined with the ends of the logs, which may be on other nodes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Ends = Callable[[str, int], tuple[int, int] | None]
 
 
 def group_row(group: Group, watch: LagWatch, timeline: Timeline) -> dict[str, Any]:
-    """A group in a list: what it is, how far it is behind as of the last round of `watch`, and its
-    last rebalance. `lag`, `lag_seconds` and `judgement` are None where nothing is known."""
+    """Returns the row of a group in a list: what it is, how far it is behind as of the last round
+    of `watch`, and its last rebalance. `lag`, `lag_seconds` and `judgement` are None if they are
+    not known."""
     known = watch.groups.get(group.group_id)
     return {
         **group_summary(group),
@@ -32,7 +33,8 @@ def group_row(group: Group, watch: LagWatch, timeline: Timeline) -> dict[str, An
 
 
 def trend_of(group_id: str, watch: LagWatch) -> list[int | None] | None:
-    """The lag of a group over the last hour, two minutes in a number; None: there was none."""
+    """Returns the lag of a group over the last hour, one number for two minutes; None if there was
+    none."""
     known = watch.groups.get(group_id)
     return (
         None
@@ -42,7 +44,6 @@ def trend_of(group_id: str, watch: LagWatch) -> list[int | None] | None:
 
 
 def judgement_text(judgement: Judgement | None) -> str | None:
-    """A judgement as a page shows it."""
     return None if judgement is None else judgement.value
 
 
@@ -52,8 +53,9 @@ def seconds(age_ms: int | None) -> float | None:
 
 
 def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Steps[None]:
-    """Adds what the last round of `watch` has found to each partition: `lag_seconds`, the age of
-    its first unread record, and `judgement`. None = not known; `lag_seconds` also without lag."""
+    """Add what the last round of `watch` has found to each partition: `lag_seconds`, the age of its
+    first unread record, and `judgement`. None = not known; `lag_seconds` is also None without
+    lag."""
     group = watch.groups.get(shown["group_id"])
     for rows in chunks(shown["partitions"]):
         for row in rows:
@@ -65,10 +67,11 @@ def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Steps[None]:
 
 
 def add_lag(shown: dict[str, Any], ends: Ends) -> Steps[None]:
-    """Adds the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`:
-    the records that are not committed yet. Where `ends` knows nothing, what is there already stays.
-    Each member gets `lag`, that of the partitions that it owns. None = not known; a partition for
-    which nothing is committed has no lag, because where its consumer reads is not known."""
+    """Add the lag to what `offsets_steps` has found. Each partition gets `end_offset` and `lag`,
+    the number of records that are not committed yet. If `ends` does not know the log, present
+    values stay. Each member gets `lag`, the sum over the partitions that it owns. None = not known;
+    a partition without a committed offset has no lag, because it is not known where its consumer
+    reads."""
     lags: dict[str, int] = {}
     for rows in chunks(shown["partitions"]):
         for row in rows:
@@ -90,8 +93,8 @@ def add_lag(shown: dict[str, Any], ends: Ends) -> Steps[None]:
 
 
 def ends_of(watch: LagWatch, now: Ends) -> Ends:
-    """The ends of logs: where `now` knows none, because no client has used the log or another node
-    leads it, those of the last round."""
+    """Returns the ends of logs. `now` may not know a log, because no client has used it or another
+    node leads it. Then the end is taken from the last round."""
 
     def ends(topic: str, number: int) -> tuple[int, int] | None:
         known = now(topic, number)
@@ -103,8 +106,8 @@ def ends_of(watch: LagWatch, now: Ends) -> Ends:
 
 
 def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> None:
-    """Adds the members of one page of offsets, with their lag, to those of the pages before it, by
-    id: a member's partitions may stand on several pages."""
+    """Add the members of one page of offsets, with their lag, to those of the pages before it, by
+    id: a member's partitions may be on several pages."""
     for member in page["members"]:
         known = into.setdefault(member["member_id"], member)
         if known is member:

@@ -1,8 +1,8 @@
-"""Looks at all groups of this process every few seconds: their lag and how they judge.
+"""Looks at all groups of this process every few seconds: their lag and their judgement.
 
-A round finds out where groups are (`positions`), asks for the ends of those logs once, and then
-works group by group, all in slices of the admin port's queue. It only reads. Groups without a
-position are not looked at.
+A round finds out the positions of groups (`positions`), asks for the ends of those logs once, and
+then works group by group, all in slices of the admin port's queue. It only reads. Groups without a
+position are skipped.
 """
 
 from __future__ import annotations
@@ -41,24 +41,23 @@ from groupd.storage.log import LogError
 log = structlog.get_logger("groupd.lag")
 
 PARTITIONS_MAX = 200_000
-"""Most partitions of groups that are looked at, each group's counted for itself; more are left
-out."""
+"""The most partitions that a round looks at. A partition counts once for each group that reads it.
+Groups that do not fit are left out."""
 
 TRENDS_MAX = 20_000
-"""Partitions whose last hour is kept. Those that are never behind need none."""
+"""How many partitions have a trend at most. Partitions that are never behind need none."""
 
 _COST = 8
-"""What a partition counts as in `Pace`: some microseconds."""
+"""How many items of `Pace` a partition counts: some microseconds."""
 
 
 Chosen = list[tuple[str, Positions, ShardState]]
-"""Groups that a round looks at: their ids, positions and shards."""
+"""The groups that a round looks at: id, positions, state of the shard."""
 
 
 class PartitionLag(Progress, gc=False):
-    """One partition of a group as of the last round. `age_ms`: how long the first record that waits
-    has been there, None without lag, or as long as it is not known. `judgement`: None as long as it
-    is not known."""
+    """One partition of a group as of the last round. `age_ms`: how old the first unread record is;
+    None without lag, or if it is not known yet. `judgement`: None if it is not known yet."""
 
     end: int = -1
     age_ms: int | None = None
@@ -66,9 +65,10 @@ class PartitionLag(Progress, gc=False):
 
 
 class Totals(Struct, gc=False):
-    """A group as a whole: records, the oldest age, the worst judgement. `worst`: the partition that
-    has it, with the most lag; `others`: how many more have it. `not_ok`: partitions whose judgement
-    is bad. `unknown`: partitions with lag whose age is not known yet."""
+    """A group as a whole: records, the oldest age, the worst judgement. `worst`: of the partitions
+    with that judgement the one with the most lag; `others`: how many others have it. `not_ok`: how
+    many partitions have a bad judgement. `unknown`: how many partitions with lag have no known age
+    yet."""
 
     lag: int = 0
     oldest_ms: int | None = None
@@ -81,7 +81,8 @@ class Totals(Struct, gc=False):
 
     @property
     def age_ms(self) -> int | None:
-        """None without lag, and until the age of all partitions with lag is known."""
+        """The oldest age; None without lag, or until the ages of all partitions with lag are
+        known."""
         return None if self.unknown else self.oldest_ms
 
     def add(self, place: TopicPartition, one: PartitionLag) -> None:
@@ -113,7 +114,7 @@ class GroupLag(Struct):
         return self.topics.get(topic, {}).get(number)
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionLag]]:
-        """All partitions; a round may change them meanwhile."""
+        """Yields all partitions. A round may change them meanwhile."""
         for topic, partitions in list(self.topics.items()):
             for number in list(partitions):
                 one = partitions.get(number)
@@ -122,7 +123,8 @@ class GroupLag(Struct):
 
 
 class LagWatch:
-    """`settings`: how often it looks, and at how many partitions. `clock`: real time."""
+    """Looks at the lag of groups in rounds. `settings`: how often. `partitions_max`: at how many
+    partitions. `clock`: real time."""
 
     def __init__(
         self,
@@ -134,19 +136,20 @@ class LagWatch:
         partitions_max: int = PARTITIONS_MAX,
     ) -> None:
         self.groups: dict[str, GroupLag] = {}
-        """By group id, those that have a position."""
+        """The groups that have a position, by id."""
         self.bounds: Found = {}
-        """Start and end of the logs that groups have positions in, as of the last round."""
+        """Start and end of the logs in which groups have positions, as of the last round."""
         self.trends: dict[tuple[str, TopicPartition], Trend] = {}
         """The last hour of the partitions that were behind in it, by group id and partition."""
         self.round_ms = 0.0
-        """How long the last round took, without the questions for positions before it and the
-        look-ups of ages behind it."""
+        """How long the last round took, in ms, without asking for positions before it and looking
+        up ages after it."""
         self.rounds = 0
         self.round_at = clock.now()
-        """The time of the last round; before the first one, when this was made."""
+        """The time of the last round; before the first round, the time when this object was
+        made."""
         self.left_out = 0
-        """Partitions that the last round left out because there are too many."""
+        """How many partitions the last round left out because there are too many."""
         self.positions = GroupPositions(broker, clock, work, settings.lag_interval_ms)
         self._logs = logs
         self._clock = clock
@@ -163,7 +166,7 @@ class LagWatch:
         return ROUNDS * self._settings.lag_interval_ms
 
     def now(self) -> Instant:
-        """The time by which it looks: ages and judgements count from its monotonic part."""
+        """The time by which it looks. Ages and judgements use the monotonic part."""
         return self._clock.now()
 
     def start(self) -> None:
@@ -185,7 +188,7 @@ class LagWatch:
             await pause(self._clock, self._settings.lag_interval_ms)
 
     async def look(self) -> None:
-        """One round. Raises LogError."""
+        """Do one round. Raises LogError."""
         await self.positions.ask()
         began_ns = elapsed_ns()
         wanted, chosen = await self._work.run(self._wanted())
@@ -199,8 +202,8 @@ class LagWatch:
         await self._lookups.run(self._growth)
 
     def _wanted(self) -> Steps[tuple[dict[str, set[int]], Chosen]]:
-        """The partitions to look at, by topic, and the groups that are in them: those
-        that there is room for, each as a whole."""
+        """Returns the partitions to look at, by topic, and the groups that read them. A group is
+        left out as a whole if it does not fit."""
         wanted: dict[str, set[int]] = {}
         chosen: Chosen = []
         room, left_out, pace = self._partitions_max, 0, Pace()
@@ -219,7 +222,7 @@ class LagWatch:
         return wanted, chosen
 
     def _grow(self, bounds: Found, now_ms: int) -> Steps[None]:
-        """Take in where the logs end now. `now_ms`: monotonic."""
+        """Note where the logs end now. `now_ms`: monotonic."""
         growth, pace = self._growth, Pace()
         for topic in [topic for topic in growth if topic not in bounds]:
             del growth[topic]
@@ -236,13 +239,13 @@ class LagWatch:
         self.bounds = bounds
 
     def _take_in(self, chosen: Chosen, now: Instant) -> Steps[None]:
-        """Work out the lag of the chosen groups. What was known of a group is changed in place:
-        thousands of new objects in each round would make the garbage collector look at them."""
+        """Compute the lag of the chosen groups. The objects of a group are changed in place:
+        thousands of new objects in each round would be work for the garbage collector."""
         present: set[str] = set()
         pace = Pace()
         yield from self._lookups.begin()
         for group_id, topics, state in chosen:
-            # The group may have gone since it was chosen.
+            # The group may be gone since it was chosen.
             there = group_id in state.groups
             if there and (yield from self._group(group_id, topics, state, now)):
                 present.add(group_id)
@@ -260,7 +263,7 @@ class LagWatch:
     def _group(
         self, group_id: str, topics: Positions, state: ShardState, now: Instant
     ) -> Steps[bool]:
-        """One group. Returns whether it reads anything that exists."""
+        """Compute the lag of one group. Returns whether it reads a partition that exists."""
         group, pace = self.groups.get(group_id) or GroupLag(), Pace()
         unknown: list[tuple[TopicPartition, int]] = []
         lag, waits = 0, False
@@ -294,7 +297,7 @@ class LagWatch:
             if pace.due():
                 yield
         group.silent = []
-        if waits:  # else all that is not read yet is on its way, and nobody need be asked for
+        if waits:  # otherwise each partition with lag got a commit in this round
             group.silent = yield from silent_members(group.partitions, group_id, state, now)
         yield from self._judge(group, now)
         group.trend.add(now.monotonic_ms, group.totals.lag)
@@ -319,7 +322,8 @@ class LagWatch:
         place: TopicPartition,
         now: Instant,
     ) -> PartitionLag:
-        """A partition after this round. `one`: after the round before; None: it is new."""
+        """Returns a partition after this round. `one`: the partition after the last round; None: it
+        is new."""
         (offset, commit_ms), (topic, number), now_ms = committed, place, now.monotonic_ms
         bounds = self.bounds[topic][number]
         lag = records_behind(offset, bounds.start, bounds.end)
@@ -334,7 +338,7 @@ class LagWatch:
         return one
 
     def _follow(self, group_id: str, place: TopicPartition, lag: int, now_ms: int) -> None:
-        """Keep the last hour of a partition that is, or was, behind."""
+        """Keep the last hour of a partition that is or was behind."""
         trend = self.trends.get((group_id, place))
         if trend is None:
             if not lag or len(self.trends) >= TRENDS_MAX:
@@ -344,7 +348,8 @@ class LagWatch:
 
 
 def _drop_others(known: dict[Any, Any], wanted: Collection[Any]) -> None:
-    """Drop what is not wanted any more. Mostly nothing is, and that is found out quickly."""
+    """Drop the keys that are not wanted any more. Mostly there are none, so the sizes are compared
+    first."""
     if len(known) != len(wanted):
         for key in known.keys() - set(wanted):
             del known[key]

@@ -1,11 +1,13 @@
 """Resets and restores of a group's offsets, for an operator: first a plan of what would be done,
-then doing it.
+then the writes.
 
-There is one use case and a port, `GroupOffsets`: the console moves offsets of a group in its own
-broker (`own_broker.py`), the command line over a connection to any Kafka cluster. Offsets are
-written as OffsetCommit and OffsetDelete without a member, which a coordinator refuses while the
-group has members. They are written only if the group has no members and no offset has moved since
-the plan was shown. What was written is read back: only that counts.
+The code uses a group through the interface `GroupOffsets`. The console moves offsets of a group in
+its own broker (`own_broker.py`), the command line over a connection to any Kafka cluster.
+
+Offsets are written as OffsetCommit and OffsetDelete without a member, which a coordinator refuses
+while the group has members. They are written only if the group has no members and no offset has
+moved since the plan was shown. Afterwards the offsets are read back, to see that they are as they
+should be.
 """
 
 from __future__ import annotations
@@ -31,31 +33,32 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 
 PART_BYTES = 400_000
-"""The records of one request, so that they fit into one batch of the coordinator."""
+"""The most bytes of the records of one request, so that they fit into one batch of the
+coordinator."""
 
 PART_PLACES = 250
-"""Partitions of one request, so that the coordinator handles it in one go: all of it or nothing is
-written."""
+"""The most partitions of one request, so that the coordinator handles the request at once: it
+writes either all of it or nothing."""
 
 _RECORD_BYTES = 100
-"""Most bytes of the record of an offset, without the names and the metadata."""
+"""The most bytes of the record of an offset, without the names and the metadata."""
 
 _WITHOUT_MEMBERS = ("", "Empty", "Dead")
 
 _OUTCOME_NOT_KNOWN = frozenset(
     error.name
     for error in (
-        # A write took too long for its client, and may still become durable.
+        # A write took too long, and may still become durable.
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.REQUEST_TIMED_OUT,
-        # The coordinator has lost its log in the middle of a write.
+        # The coordinator has lost its log during a write.
         ErrorCode.NOT_COORDINATOR,
-        # The reply was lost, or the connection.
+        # The reply or the connection was lost.
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.NETWORK_EXCEPTION,
     )
 )
-"""Errors with which a coordinator answers a write that it may have done, or may still do."""
+"""Errors after which a write may have been done, or may still be done."""
 
 _AGAIN = ". Nothing has been written; ask for a preview again"
 
@@ -63,15 +66,17 @@ T = TypeVar("T")
 Offset = TypeVar("Offset", Current, None, Current | None)
 
 ShownOffsets = Mapping[TopicPartition, tuple[int | None, int | None]]
-"""What a plan has shown and would write: by partition the committed offset and the one that it
-would get; None: no offset."""
+"""What a plan has shown and would write: partition -> (the committed offset, the offset that it
+would get). None: no offset."""
 
 Errors = Mapping[TopicPartition, str]
-"""The names of the errors with which a coordinator has answered; what it has written is absent."""
+"""The names of the errors with which a coordinator has answered. A partition that was written is
+absent."""
 
 
 class MoveFailed(Exception):
-    """`str()` is one line that says why. `remarks`: lines about single partitions."""
+    """Offsets could not be moved. `str()` is one line that says why. `remarks`: lines about single
+    partitions."""
 
     def __init__(self, why: str, remarks: Iterable[str] = ()) -> None:
         super().__init__(why)
@@ -79,66 +84,68 @@ class MoveFailed(Exception):
 
 
 class CannotMove(MoveFailed):
-    """Nothing was written, or the line says what was."""
+    """Nothing was written, or the line says what was written."""
 
 
 class OutcomeNotKnown(MoveFailed):
     """The coordinator has not said whether it has written, and may still do so. The line says for
-    how many partitions, and what was written before."""
+    how many partitions, and how many were written before."""
 
 
 class GroupOffsets(Protocol):
-    """A group's offsets. Besides CannotMove, the methods raise what the place has for something
-    that cannot be read or asked; only `commit` and `delete` turn that into errors of partitions.
-    `part_bytes`: most bytes of the records of one request."""
+    """The offsets of one group. Besides CannotMove, each implementation raises errors of its own
+    for what it cannot read or ask; only `commit` and `delete` return them as errors of partitions.
+    `part_bytes`: the most bytes of the records of one request."""
 
     group_id: str
     part_bytes: int
 
     async def run(self, steps: Steps[T]) -> T:
-        """What the steps return."""
+        """Run `steps` and return their result."""
         ...
 
     async def state(self) -> str:
-        """The group's state as Kafka calls it; "": there is no such group."""
+        """Returns the group's state as Kafka names it; "" if there is no such group."""
         ...
 
     async def committed(
         self, places: Collection[TopicPartition] | None = None
     ) -> Mapping[TopicPartition, Current]:
-        """What is committed for these partitions at least. None: for all of the group."""
+        """Returns the committed offsets of these partitions, and maybe of others. None: of all
+        partitions of the group."""
         ...
 
     async def committed_at(self, at_ms: int) -> Sequence[CommittedOffset]:
-        """What was committed at that time."""
+        """Returns the offsets that were committed at that time (ms since 1970)."""
         ...
 
     async def topics(self, names: Iterable[str]) -> Mapping[str, TopicNow]:
-        """The topics that exist, of those that are asked for."""
+        """Returns those of the named topics that exist."""
         ...
 
     async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
-        """A partition that does not exist, or cannot be asked, is absent."""
+        """Returns the first offset and the end of partitions. A partition that does not exist, or
+        cannot be asked, is absent."""
         ...
 
     async def at_time(
         self, places: Collection[TopicPartition], at_ms: int
     ) -> Mapping[TopicPartition, int]:
-        """The offset of the first record of that time or later. A partition that has none, or
-        cannot be asked, is absent."""
+        """Returns the offset of the first record of that time (ms since 1970) or later. A partition
+        that has no such record, or cannot be asked, is absent."""
         ...
 
     async def commit(self, part: Mapping[TopicPartition, Current]) -> Errors:
-        """One request."""
+        """Commit these offsets, with one request."""
         ...
 
     async def delete(self, part: Mapping[TopicPartition, None]) -> Errors:
-        """One request."""
+        """Delete the offsets of these partitions, with one request."""
         ...
 
 
 class PlannedMove(Struct, frozen=True):
-    """`refusal`: why it cannot be done now; "": it can."""
+    """A plan. `refusal`: why it cannot be carried out now; "" if it can."""
 
     steps: list[MoveStep]
     refusal: str
@@ -147,8 +154,8 @@ class PlannedMove(Struct, frozen=True):
 async def planned_reset(
     group: GroupOffsets, wanted: WantedReset, places: Iterable[TopicPartition] | None
 ) -> PlannedMove:
-    """`places` None: all that have a committed offset. The steps are in the order of topics and
-    partitions; there is none if there is nothing to move."""
+    """Returns the plan of a reset. `places` None: all partitions that have a committed offset. The
+    steps are in the order of topics and partitions; there are none if there is nothing to move."""
     now = await group.committed() if places is None else {}
     chosen = await group.run(_in_order(now if places is None else places))
     ranges = await group.ranges(chosen)
@@ -167,8 +174,8 @@ def _in_order(places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
 
 
 async def planned_restore(group: GroupOffsets, at_ms: int, *, delete_new: bool) -> PlannedMove:
-    """Back to what was committed at `at_ms`. `delete_new`: offsets that did not exist then are
-    deleted."""
+    """Returns the plan of a restore of what was committed at `at_ms`. `delete_new`: delete offsets
+    that did not exist then."""
     then = await group.committed_at(at_ms)
     topics = await group.topics({entry.topic for entry in then})
     ranges = await group.ranges([entry.place for entry in then])
@@ -178,7 +185,7 @@ async def planned_restore(group: GroupOffsets, at_ms: int, *, delete_new: bool) 
 
 
 async def write_plan(group: GroupOffsets, plan: PlannedMove) -> None:
-    """Write what has been planned just now. Raises CannotMove, OutcomeNotKnown."""
+    """Write a plan that was just made. Raises CannotMove, OutcomeNotKnown."""
     shown, wanted = await group.run(_of_plan(plan.steps))
     await _check(group, shown)
     await _write(group, wanted)
@@ -216,7 +223,7 @@ def _of_plan(
 
 
 async def _refusal(group: GroupOffsets) -> str:
-    """Why the offsets cannot be moved now; "": they can."""
+    """Says why the offsets cannot be moved now; "" if they can."""
     state = await group.state()
     if state in _WITHOUT_MEMBERS:
         return ""
@@ -227,8 +234,7 @@ async def _refusal(group: GroupOffsets) -> str:
 
 
 async def _check(group: GroupOffsets, shown: ShownOffsets) -> None:
-    """Raises CannotMove if the group has members, or if an offset is not any more where it was when
-    that was shown."""
+    """Raises CannotMove if the group has members, or if an offset has moved since it was shown."""
     if refusal := await _refusal(group):
         raise CannotMove(refusal)
     now = await group.committed(shown.keys())
@@ -279,8 +285,8 @@ async def _write_parts(
     written: int,
     count: int,
 ) -> int:
-    """`written` of `count` partitions have been written before. Returns how many have been
-    now."""
+    """Write `wanted` with several requests. `written` of all `count` partitions were written
+    before. Returns how many are written now."""
     for part in parts_of(group.group_id, wanted, group.part_bytes):
         errors = await write(part)
         written += len(part) - len(errors)
@@ -294,8 +300,8 @@ async def _write_parts(
 def parts_of(
     group_id: str, wanted: Mapping[TopicPartition, Offset], most_bytes: int = PART_BYTES
 ) -> Iterator[dict[TopicPartition, Offset]]:
-    """Splits `wanted` into parts, one for each request. A part has at most `PART_PLACES`
-    partitions, whose records have at most `most_bytes` bytes, and at least one partition."""
+    """Yields `wanted` in parts, one for each request. A part has at most `PART_PLACES` partitions,
+    whose records have at most `most_bytes` bytes, but at least one partition."""
     part: dict[TopicPartition, Offset] = {}
     size = 0
     for place, offset in wanted.items():
@@ -316,14 +322,14 @@ def _length(text: str) -> int:
 
 
 def may_be_written(error: str) -> bool:
-    """Whether what was answered with this error may have been written nevertheless. `error`: its
-    name in Kafka."""
+    """Whether a partition may have been written although it was answered with this error. `error`:
+    its name in Kafka."""
     return error in _OUTCOME_NOT_KNOWN
 
 
 def refused_text(errors: Errors, written: int, count: int) -> str:
-    """One line that says what was done when a part was answered with errors, one at least, and
-    nothing was tried after it. `written` of `count` partitions have been written."""
+    """Returns one line that says what was done. The last part was answered with `errors`, at least
+    one, and nothing was tried after it. `written` of `count` partitions were written."""
     unsure = [place for place, error in errors.items() if may_be_written(error)]
     refused = [place for place, error in errors.items() if not may_be_written(error)]
     left = count - written - len(errors)
@@ -359,5 +365,5 @@ def _not_as_wanted(place: TopicPartition, wanted: Current | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 offset`, `2 offsets`."""
+    """For example `1 offset` or `2 offsets`."""
     return f"{count} {noun}" + ("" if count == 1 else "s")

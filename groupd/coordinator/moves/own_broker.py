@@ -1,8 +1,10 @@
-"""The offsets of groups in this process' own broker, for `mover.py`: read from the memory of a
-shard, written as requests in the name of an operator. These go the way of every client's request,
-so the coordinator refuses them where it would refuse a client. Unlike a client's, they are not
-audited by the broker: the audit log has lines here, for every topic of every request, of what was
-written and of what may have been. What was refused has none.
+"""The offsets of groups in the broker of this process, for `mover.py`: read from the memory of a
+shard, written as requests with the name of an operator.
+
+These requests are handled like those of any client, so the coordinator refuses them when it would
+refuse a client. But the broker does not audit them. This file writes the audit lines: for every
+topic of every request one line about what was written and one about what may have been written.
+There are no lines for what was refused.
 """
 
 from __future__ import annotations
@@ -44,16 +46,16 @@ from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
 CLIENT_ID = "groupd-console"
 
 PARTITIONS_MAX = LISTED_MAX
-"""Partitions of one plan."""
+"""The most partitions of one plan."""
 
 TIMES_MAX = 1000
-"""Partitions whose offset at a time is looked up in one reset."""
+"""The most partitions of one reset by time: each needs a look-up."""
 
 OFFSET_COMMIT, OFFSET_COMMIT_VERSION = 8, 9
 OFFSET_DELETE, OFFSET_DELETE_VERSION = 47, 0
 
 _BATCH_BYTES = 100
-"""More than the bytes of a batch without its records."""
+"""An upper bound for the bytes of a batch without its records."""
 
 T = TypeVar("T")
 
@@ -63,7 +65,8 @@ class CannotRead(Exception):
 
 
 class Operator(Access):
-    """Somebody whom the admin port has let in with the role admin. `name`: who that is."""
+    """The rights of an operator, to whom the admin port has given the role admin. `name`: the
+    operator's name."""
 
     audited_by_asker = True
 
@@ -72,12 +75,12 @@ class Operator(Access):
 
 
 def context_of(operator: Operator, address: str, token: Any, version: int = 0) -> RequestContext:
-    """The context of an operator's request. `address`: where the operator's client is."""
+    """Returns the context for an operator's request. `address`: of the operator's client."""
     return RequestContext(token, version, CLIENT_ID, f"/{address}", operator)
 
 
 class OwnBroker:
-    """`work`: makes what is long in slices."""
+    """The broker of this process, for moving offsets. `work` does what takes long in slices."""
 
     def __init__(
         self, broker: Broker, logs: PartitionLogs, ends: LogEnds, work: LongWork, audit: Audit
@@ -89,20 +92,20 @@ class OwnBroker:
         self.audit = audit
 
     def group(self, shard: ShardRuntime, group_id: str, by: RequestContext) -> OwnGroup:
-        """A group of a shard that this process serves. Its offsets are written in the name of
-        `by`."""
+        """Returns a group of a shard that this process serves. Its offsets are written in the name
+        of `by`."""
         return OwnGroup(self, shard, group_id, by)
 
     async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
-        """See `past.last_moves`. Raises CannotRead, UnreadableLog."""
+        """Returns what `past.last_moves` returns. Raises CannotRead, UnreadableLog."""
         with _reading():
             return await last_moves(self.logs, self.work, shard, group_id)
 
 
 class OwnGroup:
-    """`mover.GroupOffsets`. What reads logs raises CannotRead, and UnreadableLog where the store
-    has something damaged; `committed_at` BeforeHistory, too. One order has `PARTITIONS_MAX`
-    partitions at most: whatever takes more raises CannotMove."""
+    """A `mover.GroupOffsets` in this process. Methods that read logs raise CannotRead, or
+    UnreadableLog if something in the store is damaged; `committed_at` also raises BeforeHistory.
+    One order may have at most `PARTITIONS_MAX` partitions; with more CannotMove is raised."""
 
     def __init__(
         self, own: OwnBroker, shard: ShardRuntime, group_id: str, by: RequestContext
@@ -116,7 +119,7 @@ class OwnGroup:
     def places(
         self, partitions: Mapping[str, Sequence[int]] | None
     ) -> Iterable[TopicPartition] | None:
-        """The partitions that an order names by topic; None: it names none."""
+        """Yields the partitions that an order names by topic; None if it names none."""
         if partitions is None:
             return None
         _check_count(sum(map(len, partitions.values())))
@@ -210,8 +213,8 @@ class OwnGroup:
         return await self.run(self._audited(part, errors))
 
     async def _ask(self, api_key: int, version: int, request: Any) -> Any:
-        """The reply. An error is in the reply, and so is it if the reply is lost; then nobody knows
-        what was done."""
+        """Returns the reply. Errors are in the reply, also if the reply is lost; then it is not
+        known what was done."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         failure, by = API_BY_KEY[api_key].failure, self._by
 
@@ -230,7 +233,7 @@ class OwnGroup:
     def _audited(
         self, part: Mapping[TopicPartition, Current | None], errors: Errors
     ) -> Steps[Errors]:
-        """Writes to the audit log what one request has done, or may have done."""
+        """Write to the audit log what one request has done, or may have done. Returns `errors`."""
         pace, audit = Pace(), self._own.audit
         unsure = [place for place, error in errors.items() if may_be_written(error)]
         done = (place for place in part if place not in errors)
@@ -252,7 +255,8 @@ class OwnGroup:
 
 @contextmanager
 def _reading(log: str = "the log") -> Iterator[None]:
-    """Raises CannotRead and UnreadableLog for what the store raises. `log`: which one is read."""
+    """Turns errors of the store into CannotRead and UnreadableLog. `log`: which log is being read,
+    for messages."""
     try:
         yield
     except LogCorrupt as error:

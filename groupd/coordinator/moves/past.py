@@ -1,5 +1,5 @@
-"""What a group had committed at an earlier time, and who moved its offsets lately: read from the
-log of its shard."""
+"""What a group had committed at an earlier time, and who moved its offsets lately: both are read
+from the log of its shard."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from groupd.storage.log import PartitionLogs
 
 READ_BYTES = 1 << 20
 RECORDS_MAX = 300_000
-"""Records at the end of a log that are looked at for the last moves."""
+"""How many records at the end of a log are searched for the last moves."""
 
 MOVES_MAX = 200
-"""Moves of offsets that are shown."""
+"""The most moves of offsets that are shown."""
 
 
 async def committed_at(
     logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str, at_ms: int
 ) -> list[CommittedOffset]:
-    """The offsets of that time. Raises BeforeHistory, UnreadableLog, LogError."""
+    """Returns the offsets that were committed at `at_ms`. Raises BeforeHistory, UnreadableLog,
+    LogError."""
     log = _ShardHistory(logs, work, shard)
     extent = await extent_of(log, group_id, at_ms)
     return (await state_at(log.batches(), group_id, extent.cut_offset)).offsets
@@ -41,11 +42,10 @@ async def committed_at(
 async def last_moves(
     logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str
 ) -> dict[str, Any]:
-    """The last moves of a group's offsets, newest first, with who moved them as far as the log
-    tells: `timestamp_ms`, `topic`, `partition`, `kind`, `from`, `to` (None: no offset) and `by`.
-    What members commit while they read on is left out.
-    `complete`: whether the whole log was looked at; of a long one it is the last part. Raises
-    UnreadableLog, LogError."""
+    """Returns the last moves of a group's offsets, newest first, with their authors as far as the
+    log tells: `timestamp_ms`, `topic`, `partition`, `kind`, `from`, `to` (None: no offset) and
+    `by`. Commits of members that just go on reading are left out. `complete`: whether the whole log
+    was searched; of a long log only the last part is. Raises UnreadableLog, LogError."""
     log = _ShardHistory(logs, work, shard)
     complete = log.end - log.start_offset <= RECORDS_MAX
     if not complete:
@@ -71,8 +71,8 @@ async def last_moves(
 
 
 def _reads_on(change: OffsetChange) -> bool:
-    """Whether a member commits what it has read, as all do the whole time: among so many of these
-    nobody would find the one that moved the offsets."""
+    """Whether a member just commits what it has read. Members do so all the time, and these changes
+    would hide the few moves that a reader is looking for."""
     forward = change.kind is ChangeKind.FORWARD and change.author.actor is Actor.OWNER
     return forward or change.kind is ChangeKind.SAME
 
@@ -88,7 +88,7 @@ class _ShardHistory:
         self.name = offsets_log_name(shard.partition)
 
     async def batches(self) -> AsyncIterator[bytes]:
-        """The batches, with a turn for others before each."""
+        """Yields the batches. Other work gets a turn before each."""
         offset = self.start_offset
         while offset < self.end:
             found = await self._logs.read(self.name, offset, READ_BYTES)

@@ -1,13 +1,13 @@
 """The plans of a reset and of a restore: which offset each partition of a group gets, and what its
 consumers will do then.
 
-A reset never leaves a partition at an offset that it does not have, since consumers would start
-elsewhere: the nearest one is taken, and a warning says so. A restore writes nothing for a topic
-that has been deleted, or deleted and created again: the old offsets have no meaning in the new
-topic. Offsets that did not exist at that time are only deleted when that is asked for.
+A reset never moves a partition to an offset that it does not have, because consumers would then
+start elsewhere. It takes the nearest offset, and a warning says so. A restore writes nothing for a
+topic that has been deleted, or deleted and created again: the old offsets have no meaning in the
+new topic. Offsets that did not exist at that time are deleted only on request.
 
-Records are counted by their offsets: compacted records and the markers of transactions are among
-them.
+Records are counted by their offsets, so compacted records and the markers of transactions are
+included.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from groupd.coordinator.history.changes import CommittedOffset
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId, TopicPartition
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
-"""The first offset and the end of partitions."""
+"""Partition -> its first offset and its end."""
 
 
 class ResetTarget(Enum):
-    """Where to. `TIME`: the first record of that time or later, the end if there is none."""
+    """Where to move offsets. `TIME`: to the first record of that time or later; to the end if there
+    is none."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -36,16 +37,18 @@ class ResetTarget(Enum):
 
 
 class WantedReset(Struct, frozen=True):
-    """`amount`: the offset, the number of offsets to move by, or milliseconds since 1970."""
+    """A reset that was ordered. `amount`: the offset, the number of offsets to move by, or
+    milliseconds since 1970, depending on `target`."""
 
     target: ResetTarget
     amount: int = 0
 
 
 class MoveAction(Enum):
-    """A reset rewinds, forwards, or commits the `FIRST` offset; a restore commits or deletes.
-    `KEEP`: the offset is right already. `LEAVE` and `SKIP`: nothing is written. A warning says why;
-    if there is none, the offset did not exist at the time of the restore."""
+    """What is done with a partition. A reset moves back (`REWIND`), moves on (`FORWARD`), or
+    commits the `FIRST` offset; a restore commits or deletes. `KEEP`: the offset is right already.
+    `LEAVE` and `SKIP`: nothing is written. A warning says why; without a warning the offset did not
+    exist at the time of the restore."""
 
     REWIND = "rewind"
     FORWARD = "forward"
@@ -69,16 +72,16 @@ class Current(Struct, frozen=True):
 
 
 class TopicNow(Struct, frozen=True):
-    """`partitions`: how many."""
+    """A topic as it is now. `partitions`: how many it has."""
 
     topic_id: TopicId
     partitions: int
 
 
 class MoveStep(Struct, frozen=True):
-    """What happens to one partition. `before` and `after`: committed offsets; None: no offset.
-    `records`: how many are read again if the offset goes back, else how many are skipped; None: not
-    known. `starts_anew`: consumers start where their `auto.offset.reset` says."""
+    """What happens to one partition. `before` and `after`: the committed offsets; None: no offset.
+    `records`: how many records are read again if the offset goes back, else how many are skipped;
+    None: not known. `starts_anew`: consumers start where their `auto.offset.reset` says."""
 
     topic: str
     partition: int
@@ -112,8 +115,8 @@ def plan_reset(
     ranges: Ranges,
     at_time: Mapping[TopicPartition, int],
 ) -> Steps[list[MoveStep]]:
-    """A step for each of `places`. `at_time`: for TIME, the first offset of that time or later; a
-    partition that has none is absent."""
+    """Returns a step for each of `places`. `at_time`: the first offset of the time or later, if the
+    target is TIME; a partition that has none is absent."""
     pace, planned = Pace(), []
     for place in places:
         if pace.due(4):
@@ -169,7 +172,7 @@ def plan_restore(
     *,
     delete_new: bool = False,
 ) -> Steps[list[MoveStep]]:
-    """A step for each partition that had or has an offset, by topic and partition."""
+    """Returns a step for each partition that had or has an offset, by topic and partition."""
     wanted = {offset.place: offset for offset in then}
     pace, planned = Pace(), []
     for place in sorted(wanted.keys() | now.keys()):
@@ -231,8 +234,8 @@ def _refusal(then: CommittedOffset, topic: TopicNow | None) -> str:
 
 
 def _records(before: int | None, after: int, bounds: tuple[int, int] | None) -> int | None:
-    """See `MoveStep.records`: only records that the partition has are counted, since consumers
-    cannot read others."""
+    """Returns `MoveStep.records`. Only records that the partition still has are counted, since
+    consumers cannot read others."""
     if before is None or after == before:
         return None if before is None else 0
     if bounds is None:

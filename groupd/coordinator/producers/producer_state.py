@@ -1,18 +1,19 @@
-"""What a log remembers of its producers (KIP-98): duplicates, gaps, fencing, open transactions.
+"""What a log remembers of its producers (KIP-98): duplicates, gaps, fencing, open transactions. The
+rules are Kafka's.
 
-Rules are Kafka's. Per producer id: its epoch and its last five batches. A batch with the sequence
-range of one of them is a duplicate and answered with the first append's offset. An older epoch is
-INVALID_PRODUCER_EPOCH; a newer one must start at sequence 0; else the sequence must follow the
-last one (OUT_OF_ORDER_SEQUENCE_NUMBER). A producer that is not known may start anywhere: its
-records may have been deleted (KIP-360), so UNKNOWN_PRODUCER_ID is never answered.
+For each producer id: its epoch and its last five batches. A batch with the same sequence range as
+one of them is a duplicate and is answered with the offset of the first append. An older epoch is
+refused with INVALID_PRODUCER_EPOCH; a newer one must start at sequence 0; otherwise the sequence
+must follow the last one (else OUT_OF_ORDER_SEQUENCE_NUMBER). A producer that is not known may start
+at any sequence: its records may have been deleted (KIP-360), so UNKNOWN_PRODUCER_ID is never
+answered.
 
-A transactional batch needs an open transaction of its producer and epoch, or a verification that
-is still valid (`coordinator.producers.verification`). A marker ends the transaction. Of
-transaction version 2 it carries an epoch that is one higher, so that no late marker can end a
-later transaction (KIP-890, KIP-1228).
+A transactional batch needs an open transaction of its producer and epoch, or a `Verification` that
+is still valid. A marker ends the transaction. In transaction version 2 a marker has an epoch that
+is one higher, so that no late marker can end a later transaction (KIP-890, KIP-1228).
 
-Producers without an open transaction are forgotten when their last batch is old (`expire`), and
-the least recently seen ones beyond `PRODUCERS_MAX` of a log.
+Producers without an open transaction are forgotten when their last batch is old (`expire`). If a
+log has more than `PRODUCERS_MAX` the ones that wrote least recently are forgotten.
 """
 
 from __future__ import annotations
@@ -27,27 +28,31 @@ from groupd.coordinator.producers.transactions import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import BatchHeader, decode_marker, iter_records
 
-# Transactions of one log: which are open, which were aborted, and up to where all is decided.
+# Transactions of one log --------------------------------------------------------------------
+
+# Which transactions are open, which were aborted, and up to where all are decided. The rules are
+# Kafka's.
 #
-# Rules are Kafka's. The last stable offset is the first offset of the oldest transaction that is
-# open, or whose marker is not durable yet; else the high watermark. A reader of committed data gets
-# the batches below it and a list of the aborted transactions that overlap what it was given: it
-# leaves out the batches of such a producer from the transaction's first offset up to its ABORT.
+# The last stable offset is the first offset of the oldest transaction that is open or whose marker
+# is not durable yet; without such a transaction it is the high watermark. A reader of committed
+# data gets the batches below it, and a list of the aborted transactions that overlap these batches.
+# For each of them it skips the producer's batches from the transaction's first offset up to the
+# ABORT marker.
 #
-# An aborted transaction costs 32 bytes until its records are deleted or compacted away.
+# An aborted transaction needs 32 bytes until its records are deleted or compacted away.
 
 
 class TransactionIndex:
-    """Rebuilt from the log. Its methods are called in the order of the offsets."""
+    """The transactions of one log. Its methods must be called in the order of the offsets."""
 
     __slots__ = ("_ended", "_firsts", "_lasts", "_open", "_producers", "_stable")
 
     def __init__(self) -> None:
-        # Transactions begin in the order of their first offsets.
+        # In the order of their first offsets, because they begin in that order.
         self._open: OrderedDict[int, int] = OrderedDict()
         self._ended: deque[tuple[int, int]] = deque()
-        # The aborted ones, by the offset of their marker. `_stable`: the last stable offset after
-        # each: no later one of them begins below it.
+        # The aborted transactions, by the offset of their marker. `_stable`: the last stable offset
+        # after each of them; no transaction that ends later begins below it.
         self._producers, self._firsts = array("q"), array("q")
         self._lasts, self._stable = array("q"), array("q")
 
@@ -65,7 +70,6 @@ class TransactionIndex:
     def end(
         self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
     ) -> None:
-        """End a transaction: its marker stands at `marker_offset`."""
         del self._open[first_offset]
         self._ended.append((first_offset, marker_offset))
         if committed:
@@ -76,7 +80,8 @@ class TransactionIndex:
         self._stable.append(next(iter(self._open), marker_offset + 1))
 
     def durable(self, high_watermark: int) -> None:
-        """Everything below `high_watermark` is in the store, so the markers there have decided."""
+        """Everything below `high_watermark` is in the store, so the transactions with markers there
+        are decided."""
         while self._ended and self._ended[0][1] < high_watermark:
             self._ended.popleft()
 
@@ -88,8 +93,8 @@ class TransactionIndex:
         return min(high_watermark, unstable, next(iter(self._open), high_watermark))
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """The aborted transactions that have a batch or their marker in [from, end), as (producer
-        id, first offset), in the order of their markers."""
+        """Returns the aborted transactions that have a batch or their marker in [from, end), as
+        (producer id, first offset), in the order of their markers."""
         found = []
         for at in range(bisect_left(self._lasts, from_offset), len(self._lasts)):
             if self._firsts[at] < end_offset:
@@ -99,22 +104,25 @@ class TransactionIndex:
         return tuple(found)
 
     def forget_below(self, offset: int) -> None:
-        """Forget transactions that were aborted below `offset`: none of their records can be read
-        any more."""
+        """Forget transactions that were aborted below `offset`, because none of their records can
+        be read any more."""
         gone = bisect_left(self._lasts, offset)
         for column in (self._producers, self._firsts, self._lasts, self._stable):
             del column[:gone]
 
 
-# In between a marker may end the transaction, and then the answer does not count any more
-# (KIP-890). So each question has an object; any append for the producer removes it, and the append
-# that asked must show that its object is still there. The object also remembers the lowest sequence
-# that waits for an answer, so that a later batch does not overtake one that has to be sent again.
+# Verifications ------------------------------------------------------------------------------
+
+# The question whether a transaction is open takes time. Meanwhile a marker may end the transaction,
+# and then the answer does not count any more (KIP-890). So each question has an object. Any append
+# for the producer removes it, and the append that asked must show that its object is still there.
+# The object also remembers the lowest sequence that waits for an answer, so that a later batch does
+# not overtake one that has to be sent again.
 
 
 class Verification:
     """The question whether one producer's transaction is open. `bumps_epoch`: transaction version
-    2, where every transaction has an epoch of its own, and so its own sequences."""
+    2, where every transaction has its own epoch, and so its own sequences."""
 
     __slots__ = ("bumps_epoch", "epoch", "lowest_sequence")
 
@@ -125,8 +133,8 @@ class Verification:
 
 
 class Verifications:
-    """The verifications under way, by producer id. Beyond `limit` the oldest are forgotten; their
-    producers try again."""
+    """The verifications under way, by producer id. If there are more than `limit` the oldest are
+    dropped; their producers try again."""
 
     __slots__ = ("_by_producer", "_limit")
 
@@ -135,7 +143,7 @@ class Verifications:
         self._limit = limit
 
     def start(self, producer_id: int, epoch: int, sequence: int, bumps_epoch: bool) -> Verification:
-        """The verification of a producer; several batches of one producer share it."""
+        """Returns the verification of a producer. Several batches of one producer share it."""
         entry = self._by_producer.get(producer_id)
         if entry is None:
             entry = self._by_producer[producer_id] = Verification(epoch, sequence, bumps_epoch)
@@ -169,12 +177,15 @@ class Verifications:
         self._by_producer.pop(producer_id, None)
 
     def ended(self, producer_id: int, epoch: int) -> None:
-        """A marker with `epoch` was written. Under version 2 that is the epoch of the next
-        transaction, which may be asking already; then its verification stays."""
+        """A marker with `epoch` was written, so the producer's verification ends. In version 2
+        `epoch` is the epoch of the next transaction. If the verification is for that transaction
+        already, it stays."""
         entry = self._by_producer.get(producer_id)
         if entry is not None and not (entry.bumps_epoch and entry.epoch == epoch):
             del self._by_producer[producer_id]
 
+
+# Producers ----------------------------------------------------------------------------------
 
 BATCHES_REMEMBERED = 5
 PRODUCERS_MAX = 10000
@@ -183,8 +194,8 @@ _EPOCH_MAX = 2**15 - 1
 
 
 class ProducedBatch(Struct, frozen=True):
-    """Sequences and offsets, all inclusive. `timestamp_ms`: of the append under
-    LogAppendTime, else -1."""
+    """One batch of a producer: sequences and offsets, all inclusive. `timestamp_ms`: the time of
+    the append with LogAppendTime, else -1."""
 
     first_sequence: int
     last_sequence: int
@@ -194,7 +205,8 @@ class ProducedBatch(Struct, frozen=True):
 
 
 class ProducerEntry(Struct):
-    """`transaction_offset`: where the open transaction begins; None without one."""
+    """What is known of one producer. `transaction_offset`: where its open transaction begins; None
+    if there is none."""
 
     epoch: int
     coordinator_epoch: int = -1
@@ -207,15 +219,15 @@ class ProducerEntry(Struct):
         return self.batches[-1].last_sequence if self.batches else -1
 
     def enter(self, epoch: int) -> None:
-        """Enter `epoch`. If it is a new one the batches are forgotten, because sequences count per
-        epoch."""
+        """Set the epoch to `epoch`. If it is a new one the batches are forgotten, because sequences
+        count per epoch."""
         if self.epoch != epoch:
             self.epoch = epoch
             self.batches.clear()
 
 
 def last_sequence(first: int, records: int) -> int:
-    """The sequence of the last of so many records. Sequences wrap from 2^31 - 1 to 0."""
+    """Returns the sequence of the last of `count` records. Sequences wrap from 2^31 - 1 to 0."""
     return (first + records - 1) & _INT_MAX
 
 
@@ -231,12 +243,12 @@ class ProducerStates:
 
     @property
     def count(self) -> int:
-        """How many producers are known. There may be none, and aborted transactions all the
-        same."""
+        """How many producers are known. Aborted transactions may be known even if there are
+        none."""
         return len(self._entries)
 
     def active(self) -> list[tuple[int, ProducerEntry]]:
-        """Every known producer with its id, in no order."""
+        """Returns every known producer with its id, in no order."""
         return list(self._entries.items())
 
     # Transactions -------------------------------------------------------------------------
@@ -248,10 +260,9 @@ class ProducerStates:
     def start_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool
     ) -> Verification | None:
-        """Begin the question to the coordinator that comes before the first write of a transaction
-        here. Returns the object that `check` needs after the answer; None if the transaction is
-        open already. `bumps_epoch`: transaction version 2. Raises ApiError
-        INVALID_PRODUCER_EPOCH."""
+        """Begin a verification before the first write of a transaction to this log. Returns the
+        object that `check` needs after the coordinator's answer; None if the transaction is open
+        already. `bumps_epoch`: transaction version 2. Raises ApiError INVALID_PRODUCER_EPOCH."""
         self._check_epoch(producer_id, epoch)
         if self.in_transaction(producer_id, epoch):
             return None
@@ -260,7 +271,7 @@ class ProducerStates:
     def check_verified(
         self, producer_id: int, epoch: int, verification: Verification | None
     ) -> None:
-        """Whether the producer may write into its transaction. Raises ApiError
+        """Check that the producer may write into its transaction. Raises ApiError
         INVALID_PRODUCER_EPOCH or INVALID_TXN_STATE."""
         if self.in_transaction(producer_id, epoch):
             return
@@ -273,7 +284,7 @@ class ProducerStates:
     # Data ---------------------------------------------------------------------------------
 
     def _duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
-        """The earlier append of the same batch."""
+        """Returns the earlier append of the same batch; None if there is none."""
         entry = self._entries.get(header.producer_id)
         if header.producer_id < 0 or entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -291,9 +302,10 @@ class ProducerStates:
         *,
         enforced: bool = False,
     ) -> ProducedBatch | None:
-        """The earlier append if this batch is a duplicate, None if it may be appended.
-        `enforced`: a transactional one must belong to an open or a verified transaction. Raises
-        ApiError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE."""
+        """Returns the earlier append if this batch is a duplicate, None if it may be appended.
+        `enforced`: a transactional batch must belong to a transaction that is open or verified.
+        Raises ApiError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or
+        INVALID_TXN_STATE."""
         producer_id = header.producer_id
         if producer_id < 0:
             return None
@@ -333,7 +345,7 @@ class ProducerStates:
             )
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch of data that was given `base_offset`, live or while the log is read."""
+        """Remember a batch of data that got `base_offset`, live or while the log is read."""
         producer_id = header.producer_id
         if producer_id < 0 or header.is_control or header.base_sequence < 0:
             return
@@ -341,7 +353,8 @@ class ProducerStates:
         entry.batches.append(
             ProducedBatch(
                 header.base_sequence,
-                # Not by the count of records: compaction may have left fewer.
+                # Computed from the header, not from the number of records: compaction may have
+                # removed some.
                 last_sequence(header.base_sequence, header.last_offset_delta + 1),
                 base_offset,
                 base_offset + header.last_offset_delta,
@@ -355,8 +368,8 @@ class ProducerStates:
     def written(
         self, producer_id: int, epoch: int, base_offset: int, records: int, timestamp_ms: int
     ) -> None:
-        """Remember a transactional batch that a coordinator wrote for a producer; it has no
-        sequences worth a check."""
+        """Remember a transactional batch that a coordinator wrote for a producer. Its sequences are
+        not checked."""
         entry = self._entry(producer_id, epoch)
         last = records - 1
         entry.batches.append(ProducedBatch(0, last, base_offset, base_offset + last, -1))
@@ -364,7 +377,7 @@ class ProducerStates:
         self._in_open_transaction(producer_id, entry, base_offset)
 
     def _in_open_transaction(self, producer_id: int, entry: ProducerEntry, offset: int) -> None:
-        """Note transactional data at `offset`, which begins the transaction if it is the first."""
+        """Remember transactional data at `offset`. It begins the transaction if it is the first."""
         self._verifications.clear(producer_id)
         if entry.transaction_offset is None:
             entry.transaction_offset = offset
@@ -389,7 +402,7 @@ class ProducerStates:
 
     def expire(self, before_ms: int) -> int:
         """Forget the producers whose last record has a timestamp of `before_ms` or less, but none
-        with an open transaction. Returns how many."""
+        with an open transaction. Returns how many were forgotten."""
         idle = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -402,11 +415,12 @@ class ProducerStates:
     # Markers ------------------------------------------------------------------------------
 
     def check_marker(self, marker: Marker) -> None:
-        """Whether the marker may be appended. Raises ApiError INVALID_PRODUCER_EPOCH or
+        """Check that the marker may be appended. Raises ApiError INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED.
 
-        A marker of version 2 at the last seen epoch is a retry if nothing is open, and goes
-        into the log again (KAFKA-19999)."""
+        A marker of version 2 at the last seen epoch is a retry if no transaction is open, and is
+        appended again (KAFKA-19999).
+        """
         entry = self._entries.get(marker.producer_id)
         if entry is None:
             return
@@ -429,7 +443,7 @@ class ProducerStates:
             )
 
     def marked(self, marker: Marker, offset: int, timestamp_ms: int) -> None:
-        """The marker was given `offset`: the producer's transaction, if any, is over."""
+        """The marker was appended at `offset`: end the producer's transaction, if any."""
         self._end(
             marker.producer_id,
             marker.producer_epoch,
@@ -440,7 +454,7 @@ class ProducerStates:
         )
 
     def replay(self, payload: bytes, header: BatchHeader) -> None:
-        """Take in one stored batch, data or marker. Raises CorruptBatch."""
+        """Apply one stored batch, data or marker. Raises CorruptBatch."""
         if not header.is_control:
             self.appended(header, header.base_offset)
             return

@@ -1,7 +1,7 @@
-"""What the transaction coordinator and the logs with transactions ask of each other.
+"""The interface between the transaction coordinator and the logs with transactions.
 
-Both sides depend on this file and not on each other: topics and shards take markers and ask whether
-a producer is in a transaction; the coordinator writes markers and answers.
+Both sides depend on this file and not on each other. Topics and shards take markers, and ask
+whether a producer is in a transaction. The coordinator writes markers, and answers that question.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 
 MARKERS_AT_ONCE = 100
-"""Partitions that get a marker in one call of `MarkerTarget.write_marker`: their batches are made
-in one go."""
+"""How many partitions get a marker in one call of `MarkerTarget.write_marker`: their batches are
+made without a pause."""
 
 
 class Marker(Struct, frozen=True):
-    """A COMMIT or ABORT marker (KIP-98). In transaction version 2 (KIP-890) its epoch is one above
-    the epoch that the transaction was written with."""
+    """A COMMIT or ABORT marker (KIP-98). In transaction version 2 (KIP-890) its epoch is one higher
+    than the epoch of the records in the transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -31,7 +31,7 @@ class Marker(Struct, frozen=True):
 
 
 class TransactionalWrite(Struct, frozen=True):
-    """What a producer wants to write into within its transaction."""
+    """The partitions that a producer wants to write to within its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -45,27 +45,29 @@ class MarkerTarget(Protocol):
     async def write_marker(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Append the marker to each partition, `__consumer_offsets` included. NONE: it is durable.
-        After a retriable code the coordinator tries again."""
+        """Append the marker to each partition, including those of `__consumer_offsets`. Returns a
+        code for each. NONE: the marker is durable. After a retriable code the coordinator tries
+        again."""
         ...
 
 
 class TransactionVerifier(Protocol):
-    """Knows the open transactions (KIP-890)."""
+    """Knows which transactions are open (KIP-890)."""
 
     def verify(
         self, write: TransactionalWrite, *, add: bool
     ) -> Awaitable[dict[TopicPartition, ErrorCode]]:
-        """Whether the partitions are in the producer's open transaction. With `add` (transaction
-        version 2) they are added first, durably. Codes: NONE, TRANSACTION_ABORTABLE,
-        INVALID_PRODUCER_EPOCH (instead of PRODUCER_FENCED), CONCURRENT_TRANSACTIONS,
-        INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, COORDINATOR_LOAD_IN_PROGRESS,
-        NOT_COORDINATOR."""
+        """Check that the partitions are in the producer's open transaction. With `add` (transaction
+        version 2) they are added first, durably. Returns a code for each: NONE,
+        TRANSACTION_ABORTABLE, INVALID_PRODUCER_EPOCH (instead of PRODUCER_FENCED),
+        CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE,
+        COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR."""
         ...
 
 
 class NoTransactions:
-    """The verifier of a broker without a transaction coordinator: nothing is in a transaction."""
+    """The verifier of a broker without a transaction coordinator: no partition is in a
+    transaction."""
 
     async def verify(
         self, write: TransactionalWrite, *, add: bool

@@ -1,8 +1,8 @@
-"""How requests are asked of shards: one for a group of the shard of that group, one about many
-partitions or members in pieces.
+"""How a request is passed to shards: whole to the shard of its group, or in pieces if it is about
+many partitions or members.
 
-Each piece goes the way of a whole request, and so takes no longer than one. The pieces of a request
-are asked in their order, with other requests in between, and their replies become one
+Each piece is handled like a whole request and takes no longer than one. The pieces of a request are
+asked in order, with other requests in between, and their replies are merged into one
 (docs/adr/0035).
 """
 
@@ -30,7 +30,7 @@ from groupd.protocol.messages.offsets import (
 
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
-    """Has the shard of the request's group answer it."""
+    """Let the shard of the request's group answer it."""
     if broker.started:
         broker.shard_of(request.group_id).handle(context, request)
     else:
@@ -40,7 +40,8 @@ def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
 def ask_admitted(
     broker: Broker, context: RequestContext, kept: Any | None, finish: Finish | None
 ) -> None:
-    """Ask the shard for what the front end did not answer itself, and merge."""
+    """Ask the shard about what the front end did not answer itself (`kept`), and let `finish` merge
+    both."""
     waiter = context.token
     if finish is None:
         to_group(broker, context, kept)
@@ -53,21 +54,22 @@ def ask_admitted(
 
 
 PIECE = 500
-"""Topics and partitions of one piece: a commit of so many takes about a millisecond."""
+"""How many topics and partitions one piece holds at most. A commit of that many takes about a
+millisecond."""
 
 AskedTopic = TypeVar("AskedTopic", CommitTopic, FetchTopic)
 Answered = TypeVar("Answered", TopicErrors, FetchedTopic)
 
 
 def is_long(topics: Sequence[Any]) -> bool:
-    """Whether they take more than one piece."""
+    """Whether `topics` need more than one piece."""
     if len(topics) > PIECE:
         return True
     return len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
 
 
 def cut(topics: Iterable[AskedTopic]) -> Steps[list[tuple[AskedTopic, ...]]]:
-    """The topics in pieces. A topic with many partitions stands in several of them."""
+    """Returns the topics cut into pieces. A topic with many partitions is in several of them."""
     pieces: list[tuple[AskedTopic, ...]] = []
     piece: list[AskedTopic] = []
     room = PIECE
@@ -96,7 +98,8 @@ def ask_in_pieces(
     place: HandOver,
     merge: Callable[[list[Any]], Steps[Any]],
 ) -> Steps[None]:
-    """`requests`: the pieces; `place`: the way of each; `merge` makes one reply of theirs."""
+    """Ask the pieces of a request, which are `requests`. `place` hands over each piece, and `merge`
+    makes one reply out of all replies."""
     waiter = context.token
     gather = Gather(waiter, len(requests), merge, broker.work_on)
     for index, request in enumerate(requests):
@@ -107,7 +110,7 @@ def ask_in_pieces(
 
 
 def joined(parts: Iterable[Sequence[Answered]]) -> Steps[Sequence[Answered]]:
-    """The topics that several pieces have answered: one entry for each topic, in the order in which
+    """Returns the topics of all partial replies: one entry for each topic, in the order in which
     they first appear."""
     found: dict[tuple[str, bytes], list[Answered]] = {}
     for number, part in enumerate(parts):
@@ -119,7 +122,7 @@ def joined(parts: Iterable[Sequence[Answered]]) -> Steps[Sequence[Answered]]:
 
 
 def _whole(entries: list[Answered]) -> Answered:
-    """One topic out of its pieces."""
+    """Returns one entry for a topic, made of its entries in several partial replies."""
     if len(entries) == 1:
         return entries[0]
     parts = [entry.partitions for entry in entries]

@@ -1,10 +1,10 @@
-"""The routes of requests whose effect the audit log names: OffsetDelete, DeleteGroups, and commits
-by clients that are no members, in a transaction or not (docs/spec/security.md#7).
+"""The routes of requests whose effect is written to the audit log: OffsetDelete, DeleteGroups, and
+commits by clients that are not members, in a transaction or not (docs/spec/security.md#7).
 
-A line is written when the reply says that it happened, before the reply is sent. A client that
-hangs up early changes nothing about that. Without an authorizer no client is audited, and the plain
-routes (`groupd.coordinator.runtime.routes`) serve. An operator at the console has lines in either
-case, from who makes these requests (`groupd.coordinator.moves.own_broker`).
+A line is written when the reply says that the change was made, before the reply is sent. It is
+written as well if the client hangs up early. Without an authorizer no client is audited, and the
+plain routes (`groupd.coordinator.runtime.routes`) are used. What an operator does at the console is
+always audited, by the code that makes the requests (`groupd.coordinator.moves.own_broker`).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ LINE_WEIGHT = WORK_ITEMS // 16
 """Writing a line counts as this many items of `slices.Work`."""
 
 FEW_TOPICS = 16
-"""Only a commit of so few topics is checked for lines before it is carried out. For a larger one
-the reply is looked through in slices."""
+"""A commit with at most this many topics is checked before it is carried out for whether it needs
+audit lines. With more topics only its reply is searched, in slices."""
 
 Note = Callable[[RequestContext, Any, Any], Steps[None]]
-"""(context, request, reply): writes what has happened."""
+"""(context, request, reply): writes the audit lines for what has been changed."""
 
 
 def audited(routes: Mapping[type, Route], audit: Audit) -> dict[type, Route]:
-    """The same routes, of which some write to the audit log."""
+    """Returns `routes`, in which the audited ones write to the audit log."""
     notes = _Notes(audit)
     found = dict(routes)
     for kind, note in (
@@ -74,8 +74,8 @@ def _noted(place: HandOver, note: Note, audit: Audit) -> HandOver:
 
 
 def _may_have_lines(audit: Audit, context: RequestContext, request: CommitRequest) -> bool:
-    """Whether the commit may have lines in the audit log. Consumers that choose their partitions
-    themselves commit often, but seldom have a line."""
+    """Whether the commit may need lines in the audit log. Consumers that choose their partitions
+    themselves commit often, but seldom need one."""
     if not _is_reset(request):
         return False
     topics = [topic.name for topic in request.topics[:FEW_TOPICS]]
@@ -85,12 +85,13 @@ def _may_have_lines(audit: Audit, context: RequestContext, request: CommitReques
 
 
 def _is_reset(request: CommitRequest) -> bool:
-    """Whether the client says that it is no member. A group with members refuses that."""
+    """Whether the client commits as a non-member. A group that has members refuses such a
+    commit."""
     return request.generation_or_epoch < 0 and not request.member_id
 
 
 class _Noted(Waiter):
-    """Writes to the audit log, then answers the client, which may have gone by then."""
+    """Writes to the audit log, then answers the client, which may be gone by then."""
 
     __slots__ = ("_broker", "_context", "_note")
 
@@ -163,8 +164,8 @@ class _Notes:
 
 
 def _asked(topics: Sequence[CommitTopic]) -> Steps[dict[str | TopicId, dict[int, int]]]:
-    """The offsets that the request commits: topic (its name, or its id if the request has only
-    that) -> partition -> offset."""
+    """Returns the offsets that the request commits: topic (its name, or its id if the request has
+    only the id) -> partition -> offset."""
     pace = Pace()
     found: dict[str | TopicId, dict[int, int]] = {}
     for topic in topics:
@@ -177,7 +178,8 @@ def _asked(topics: Sequence[CommitTopic]) -> Steps[dict[str | TopicId, dict[int,
 
 
 def _done(topics: Sequence[TopicErrors]) -> Steps[dict[tuple[str, TopicId], list[int]]]:
-    """The partitions for which the reply has no error: (name, id) of the topic -> partitions."""
+    """Returns the partitions for which the reply has no error: (name, id) of the topic ->
+    partitions."""
     pace = Pace()
     found: dict[tuple[str, TopicId], list[int]] = {}
     for topic in topics:

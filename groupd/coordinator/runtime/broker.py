@@ -1,10 +1,10 @@
 """The broker as one object: shards, data plane, and the way from a request to its answer.
 
-`submit` takes a decoded request. Its route (`groupd.coordinator.runtime.routes`) says what is
-checked and who answers: the shard of a group, several shards, or nobody, because the answer is
-there already. Requests without a route run as tasks of the data plane. Checks come in Kafka's
-order: authorisation and shape first, then whether this coordinator serves at all, then the shard's
-own state.
+`submit` takes a decoded request. The route of its type (`groupd.coordinator.runtime.routes`) says
+what is checked and who answers: the shard of a group, several shards, or the route itself, which
+may know the answer at once. Requests without a route run as tasks of the data plane. Checks come in
+Kafka's order: authorisation and shape first, then whether this coordinator serves at all, then the
+shard's own state.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ CLOSE_TASKS_TIMEOUT_S = 1.0
 
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
-"""(config, context, request, whether the broker has started). Raises ApiError, before anything has
+"""(config, context, request, whether the broker has started). Raises ApiError before anything has
 changed."""
 
 HandOver = Callable[["Broker", RequestContext, Any], None]
-"""Hands a request that has passed its check to whoever answers it."""
+"""Passes a request that has been checked to the shards or the function that answers it."""
 
 
 class Route(Struct, frozen=True):
-    """The way of one type of request. `check` None: the request is checked entry by entry, where it
-    is split. `failure` makes the reply that carries an error, where the API's own does not do;
-    `refusal` that for an error of the check, where it looks different."""
+    """How one type of request is handled. `check` None: each entry of the request is checked where
+    the request is split. `failure` makes the reply that carries an error, if it differs from the
+    one of the API; `refusal` makes the reply for an error of `check`, if that differs again."""
 
     check: Check | None
     place: HandOver
@@ -78,9 +78,9 @@ FindNode = Callable[[Unit], "Node | None"]
 
 
 class Broker:
-    """Everything behind the sockets. `ownership`: of a node that takes its shards from a cluster;
-    by default this node is alone and serves all from the start. `work`: by default some of its
-    own."""
+    """Everything behind the sockets. `ownership`: which shards this node serves in a cluster; by
+    default this node is alone and serves all shards from the start. `work`: the queue for long
+    work; by default the broker makes its own."""
 
     def __init__(
         self,
@@ -106,16 +106,16 @@ class Broker:
         self.event_counts: Counter[tuple[str, str]] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
-        """Called with a shard's number and the events of one input. Must not raise."""
+        """Each is called with a shard's number and the events of one input. It must not raise."""
         count = config.offsets_topic_num_partitions
         self.served = GroupShards(count, self._make_runtime)
         self.shards = self.served.in_order
         self.places = self.served.places
         self.progress_listeners: list[Callable[[int], None]] = [self.served.wake]
-        """Called with a shard's number when its durable end moves or its state changes."""
+        """Each is called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
         self.find_node: FindNode = lambda unit: self.node
-        """Asked once this broker has started."""
+        """Only called once this broker has started."""
         self.verifier: TransactionVerifier = NoTransactions()
         self.started = False
         self._logs = logs
@@ -124,7 +124,8 @@ class Broker:
         self._data: dict[type, DataRoute] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[Waiter, asyncio.Task[None]] = {}
-        """Requests that only read from now on."""
+        """Requests that only read from now on, so their tasks are cancelled when their client is
+        gone."""
         self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._shard_parts = self._made_shard_parts()
@@ -161,8 +162,7 @@ class Broker:
         self.expiry.start()
 
     async def load(self) -> None:
-        """Load every shard; those that cannot be loaded are tried again later. Raises
-        LogError."""
+        """Load every shard. A shard that cannot be loaded is tried again later. Raises LogError."""
         self.started = True
         if not self.shards:
             return
@@ -172,13 +172,14 @@ class Broker:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits for the log, and no data request but long polls is under way."""
+        """Whether nothing waits for the log, no shard is loading, and no data request but long
+        polls is under way."""
         if self.writer.busy or len(self._tasks) > len(self._reads):
             return False
         return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
 
     async def close(self) -> None:
-        """Refuse what is new, make durable and answer what is under way, then stop."""
+        """Refuse new requests, make durable and answer what is under way, then stop."""
         self.started = False
         await self.expiry.close()
         self._held_back.close()
@@ -187,7 +188,7 @@ class Broker:
             shard.close()
         for shard in self.shards:
             await shard.closed()
-        # Before the writer: they may still want to append.
+        # Before the writer is closed: data requests may still append.
         if self._tasks:
             for task in (await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S))[1]:
                 task.cancel()
@@ -199,7 +200,7 @@ class Broker:
     # Requests -----------------------------------------------------------------------------
 
     def submit(self, context: RequestContext, request: Any) -> None:
-        """Handle `request`; the waiter in `context.token` is answered once, now or later."""
+        """Handle `request`. The waiter in `context.token` is answered once, now or later."""
         waiter: Waiter = context.token
         self.waiting.add(waiter)
         if context.access.restricted:
@@ -216,7 +217,7 @@ class Broker:
             if route.check is not None:
                 route.check(self.config, context, request, self.started)
             route.place(self, context, request)
-        except ApiError as error:  # the check's
+        except ApiError as error:  # from `check`
             waiter.failure = route.refusal or waiter.failure
             waiter.fail(error.code, error.message)
         except Exception:
@@ -224,7 +225,8 @@ class Broker:
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def forget(self, waiter: Waiter) -> None:
-        """The client is gone: an answer would be dropped. Effects stay; what only reads ends."""
+        """The client is gone: drop the answer, and cancel a request that only reads. Changes are
+        still made."""
         waiter.forget()
         if (task := self._reads.get(waiter)) is not None:
             task.cancel()
@@ -233,11 +235,12 @@ class Broker:
         return self.places[partition_for(group_id, len(self.places))]
 
     def own_shard_of(self, group_id: str) -> ShardRuntime:
-        """The same as `shard_of`, for a broker that serves all shards."""
+        """The same as `shard_of`, for a broker that serves all shards itself."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
     def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
-        """Ask a shard one of several questions of a request, in the name of its client."""
+        """Ask a shard one of the questions that a request was split into, with the client's
+        rights."""
         self.waiting.add(part)
         if self.started:
             shard.handle(context.with_token(part), part.request)
@@ -245,13 +248,14 @@ class Broker:
             part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def part(self, context: RequestContext, part: Waiter) -> RequestContext:
-        """The context of one of several parts of a request that each go the way of a whole one."""
+        """Returns the context of `part`, one part of a request that is handled like a whole
+        request."""
         self.waiting.add(part)
         return context.with_token(part)
 
     def work_on(self, waiter: Waiter, steps: Steps[None]) -> None:
-        """Work on a request that may be long: `steps` sees to it that `waiter` is answered. An
-        error of `steps` fails the request."""
+        """Run `steps`, which answer `waiter` and may take long. An error of `steps` fails the
+        request."""
 
         def done(error: Exception | None) -> None:
             if error is not None:
@@ -262,13 +266,13 @@ class Broker:
             waiter.hold()
 
     def node_for(self, unit: Unit) -> Node | None:
-        """The node that serves a unit; None while it is not known or not there."""
+        """Returns the node that serves a unit; None while it is not known or not running."""
         return self.find_node(unit) if self.started else None
 
     # Metadata and events ------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """New topics, grown or deleted ones: every shard gets the image."""
+        """Give every shard the image with new, grown and deleted topics."""
         self.image = delta.image
         now = self.clock.now()
         self._deleted.extend(delta.deleted_at(now.wall_ms))
@@ -276,7 +280,7 @@ class Broker:
             shard.on_metadata(delta, now)
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """The dynamic configs of one group as they stand now."""
+        """Take the dynamic configs of one group as they are now."""
         if configs:
             self.group_configs[group_id] = configs
         else:
@@ -284,7 +288,7 @@ class Broker:
         self.shard_of(group_id).set_group_configs(group_id, configs)
 
     def on_broker_configs(self, values: Mapping[str, str]) -> None:
-        """Settings of the broker that clients can change, as they stand now."""
+        """Take the broker settings that clients can change, as they are now."""
         self.config = with_settings(self.config, values)
         for shard in self.shards:
             shard.shard.state.config = self.config
@@ -308,7 +312,7 @@ class Broker:
         told = []
         for event in events:
             self.event_counts[event.group_type, event.kind.value] += weight(event)
-            # Commits are far too many to be told one by one.
+            # There are far too many commits to log each one.
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 told.append(event)
         if told:
@@ -357,7 +361,7 @@ class Broker:
         waiter.answer(reply)
 
     def run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that answers `waiter`; if it fails the request fails."""
+        """Run `work`, which answers `waiter`. If `work` fails the request fails."""
         task = asyncio.get_running_loop().create_task(self._run(waiter, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,11 +1,13 @@
 """The cleaner: keeps the logs of the shards short (docs/spec/offsets-and-log.md#8).
 
-What the shards write stays raw for `groupd.history.retention.ms`; meanwhile a second, compacted log
-holds the same state, from which shards load quickly. When the time has passed the history itself is
-folded in place, and without any retention at once, which needs no second log.
+Records that the shards write stay raw for `groupd.history.retention.ms`. Meanwhile a second,
+compacted log holds the same state, and shards load quickly from it. After that time the history
+itself is cleaned in place. Without any retention it is cleaned at once, and no second log is
+needed.
 
-One log at a time, in slices of two milliseconds with three times as long in between, off the path
-of every reply. A log that cannot be cleaned stays as it is: nothing depends on it but its length.
+The cleaner works on one log at a time, in slices of two milliseconds with three times as long in
+between, and no reply waits for it. A log that cannot be cleaned stays as it is: only its length
+depends on cleaning.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ log = structlog.get_logger("groupd.cleaner")
 SLICE_NS = 2_000_000
 REST = 3
 LEAST_RECORDS = 1000
-"""Fewer new records than this, or than the clean part has (Kafka's dirty ratio of one half), are
-not worth a cleaning."""
+"""A log is not cleaned if it has fewer new records than this, or fewer than its clean part has
+(Kafka's dirty ratio of one half)."""
 
 FOR_EVER = -1
 
 
 class CleanableShard(Protocol):
-    """What the cleaner sees of a shard."""
+    """The part of a shard that the cleaner uses."""
 
     @property
     def state(self) -> CoordinatorState: ...
@@ -80,7 +82,8 @@ class CleanerStats:
 
 
 class Cleaner:
-    """Goes round the shards every `log.cleaner.backoff.ms` between `start` and `close`."""
+    """Cleans the logs of all shards in turn, every `log.cleaner.backoff.ms` between `start` and
+    `close`."""
 
     def __init__(
         self,
@@ -102,8 +105,8 @@ class Cleaner:
         self._keys_bytes_max = keys_bytes_max
         self._task: asyncio.Task[None] | None = None
         self._bad: dict[str, int] = {}
-        """Logs that could not be read, by name, with their owner epoch. They are left alone until a
-        reload."""
+        """The logs that could not be read: name -> owner epoch. They are not tried again until they
+        are reloaded."""
         self.stats = CleanerStats()
 
     def start(self) -> None:
@@ -111,14 +114,14 @@ class Cleaner:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="log-cleaner")
 
     async def close(self) -> None:
-        """Stops between two transactions or lets the one under way end by itself."""
+        """Stop. A transaction of the store that is under way still ends by itself."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     @property
     def dirty_records(self) -> int:
-        """Offsets that a load reads raw."""
+        """How many offsets a load would read that no cleaning has seen yet."""
         return sum(
             shard.durable_offset - max(opened.compacted_end, opened.history.clean_offset)
             for shard in self._shards
@@ -131,7 +134,7 @@ class Cleaner:
             await self.round()
 
     async def round(self) -> None:
-        """Clean every log once, if it is worth it."""
+        """Clean every log once, if cleaning is worth it."""
         for shard in self._shards:
             opened = _serving(shard)
             if opened is None:
@@ -146,7 +149,7 @@ class Cleaner:
             except (LogError, CorruptBatch, ValueError) as error:
                 self._failed(opened, error)
             except Exception as error:
-                # A bug of ours. The log is as it was, and the next shards have their turn.
+                # A bug of ours. The log is as it was, and the next shards are cleaned.
                 log.exception("cleaning failed", log=name)
                 self._failed(opened, error)
 
@@ -168,13 +171,13 @@ class Cleaner:
             return
         await self._clean(opened, opened.compacted, end, end, lag_ms)
         if retention_ms != FOR_EVER:
-            # Never ahead of the compacted log, which would have to be made again.
+            # The history must not be cleaned beyond the compacted log, or that would have to be
+            # made again.
             up_to = min(end, opened.compacted_end)
             await self._clean(opened, opened.history, up_to, end, max(lag_ms, retention_ms))
 
     async def _drop_compacted(self, opened: ShardLog) -> None:
-        """Empty the compacted log, because it is behind the history, damaged, or not wanted any
-        more."""
+        """Empty the compacted log: it is behind the history, damaged, or not wanted any more."""
         opened.damaged = True
         name = opened.compacted.name
         await self._logs.delete([name], opened.owned)
@@ -185,7 +188,7 @@ class Cleaner:
     async def _clean(
         self, opened: ShardLog, target: OwnedLog, end: int, log_end: int, lag_ms: int
     ) -> None:
-        """Clean `target` up to `end`; records that are younger than `lag_ms` stay as they are."""
+        """Clean `target` up to `end`. Records that are younger than `lag_ms` stay as they are."""
         least = max(self._least_records, target.records)
         if end - target.clean_offset < least:
             return

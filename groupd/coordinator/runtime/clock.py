@@ -1,6 +1,9 @@
-"""What the coordinator takes from the system: time and random ids. `Clock` is what a clock is, and
-`SystemClock` the real one. A daemon runs by the one of `groupd.coordinator.runtime.heard_clock`,
-which leaves out the pauses of its process. The ids are the only source of entropy."""
+"""What the coordinator takes from the system: time and random ids.
+
+`Clock` is the interface, and `SystemClock` the real clock. A daemon uses the clock of
+`groupd.coordinator.runtime.heard_clock`, which leaves out the pauses of its process. The ids are
+the only source of entropy.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
 
 elapsed_ns = time.perf_counter_ns
-"""The clock by which durations are measured, in nanoseconds."""
+"""The clock that measures durations, in nanoseconds."""
 
 thread_cpu_s = time.thread_time
 """CPU seconds of the calling thread."""
@@ -30,12 +33,12 @@ class TimerHandle(Protocol):
 
 
 class Clock(Protocol):
-    """Time as an injected dependency: tests and the harness bring their own."""
+    """A source of time that is passed in: tests and the harness use their own."""
 
     def now(self) -> Instant: ...
 
     def monotonic_ms(self) -> int:
-        """`now().monotonic_ms`, for those who ask often."""
+        """`now().monotonic_ms`, for callers that ask often."""
         ...
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
@@ -54,12 +57,12 @@ class SystemClock:
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
         delay_ms = monotonic_ms - time.monotonic_ns() // 1_000_000
-        # A millisecond late rather than early: an early timer finds nothing due and comes again.
+        # Rather a millisecond late than early: an early timer finds nothing due and must be set
+        # again.
         return asyncio.get_running_loop().call_later(max(0, delay_ms + 1) / 1000, callback)
 
 
 async def pause(clock: Clock, delay_ms: int) -> None:
-    """Wait by the coordinator's clock."""
     if delay_ms == 0:
         return
     over = asyncio.Event()
@@ -71,7 +74,8 @@ async def pause(clock: Clock, delay_ms: int) -> None:
 
 
 class Alarm:
-    """Calls `ring()` once the time has come; it is off while `ring` runs and may be set there."""
+    """Calls `ring()` at a given time. The alarm is off while `ring` runs, and `ring` may set it
+    again."""
 
     __slots__ = ("_at_ms", "_clock", "_handle", "_ring")
 
@@ -83,16 +87,17 @@ class Alarm:
 
     @property
     def rang_for_ms(self) -> int:
-        """The time, in monotonic ms, for which it was set when it last rang."""
+        """The time, in monotonic ms, for which the alarm was set when it last rang."""
         return self._at_ms
 
     @property
     def at_ms(self) -> int | None:
-        """When it rings; None while it is off."""
+        """When the alarm rings, in monotonic ms; None while it is off."""
         return None if self._handle is None else self._at_ms
 
     def at_latest(self, monotonic_ms: int) -> None:
-        """Ring at `monotonic_ms` or before: a time that is set and earlier stays."""
+        """Ring at `monotonic_ms` or earlier: an alarm that is already set to an earlier time stays
+        so."""
         if self._handle is not None:
             if self._at_ms <= monotonic_ms:
                 return
@@ -116,7 +121,7 @@ def new_id() -> str:
 
 
 def new_topic_id() -> TopicId:
-    """A random topic id. Kafka's own ids never start with "-" in base64url, which breaks
+    """Returns a random topic id. Kafka's own ids never start with "-" in base64url, which breaks
     command lines, so neither do these."""
     while True:
         raw = uuid.uuid4().bytes

@@ -1,12 +1,13 @@
-"""Keeps Python's cycle collector from stalling the loop: while a shard is loaded, and at work.
+"""Keeps Python's cycle collector from stalling the event loop, while a shard is loaded and later.
 
-A load makes millions of objects and no garbage. Collections on the way would go over all of them
-again and again, the last ones for longer than the loop may stall. Small loads are left alone: the
-collector belongs to the whole process, which may be somebody's test run.
+A load makes millions of objects and no garbage. Collections during a load would examine all of them
+again and again, and the last ones would take longer than the loop may stall. For small loads
+nothing is changed: the collector belongs to the whole process, which may be a user's test run.
 
-Members that join make as many. In a process that is groupd's own, what has outlived a full
-collection is not looked at again, so that each one is as short as the first. What dies without
-being part of a cycle is freed as ever; tests see to it that connections do.
+Members that join make as many objects. In a process that belongs to groupd alone, objects that have
+survived a full collection are not examined again, so that each full collection is as short as the
+first. An object that is in no cycle is freed as always. Tests make sure that connections are in
+none.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from threading import Lock
 
 PAUSE_RECORDS = 20_000
 FREEZE_RECORDS = 1000
-"""Smaller loads are left to the collector."""
+"""Loads of fewer records do not stop the collector."""
 
 _FULL = 2
 
 THRESHOLDS = 700, 10, 4
-"""A full collection after some 28,000 new objects that stay: about 5 ms."""
+"""Leads to a full collection after some 28,000 new objects that stay: about 5 ms."""
 
 
 class LoadingPause:
-    """A context manager that keeps the collector from running. It may be nested, and entered by
-    several tasks and threads."""
+    """A context manager that keeps the collector from running. It may be nested, and several tasks
+    and threads may enter it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -53,23 +54,22 @@ loading = LoadingPause()
 
 
 def pause(records: int) -> AbstractContextManager[object]:
-    """The pause for a load of at most `records` records; a small load gets none."""
+    """Returns the pause for a load of at most `records` records; for a small load one that does
+    nothing."""
     return loading if records >= PAUSE_RECORDS else nullcontext()
 
 
 def keep(records: int) -> None:
-    """Tell the collector that the objects made of `records` records stay, so it need not look at
-    them.
-
-    This does something only in a process that serves: an embedded broker must not hide its user's
-    objects from the user's own collector."""
+    """Tell the collector that the objects made of `records` records stay, so that it need not
+    examine them. Does nothing in a process that does not belong to groupd: an embedded broker must
+    not hide its user's objects from the user's own collector."""
     if records >= FREEZE_RECORDS and _keep_survivors in gc.callbacks:
         gc.freeze()
 
 
 def serve() -> None:
-    """Make all objects that exist now, and all that outlive a full collection, stay for good.
-    Called by what starts a process that does nothing else, never by a class that a test may use."""
+    """Never examine again what exists now and what will survive a full collection. Called by the
+    code that starts a process of groupd alone, never by a class that a test may use."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     if _keep_survivors not in gc.callbacks:

@@ -1,11 +1,12 @@
-"""Runs of offset commits: what nearly all of a log is, read many at a time (docs/adr/0033).
+"""Reads runs of offset commits, many records at a time: they are nearly all of a log
+(docs/adr/0033).
 
-Neighbouring records differ in few places: values as they are written today (v4) without metadata
-and with one topic id, all of one size, and mostly the same group and topic. The first record of a
-run is read and decoded in the ordinary way. Those behind it that have the very same bytes but for
-offset delta, group, topic, partition, offset, leader epoch and commit time are unpacked in one go,
-without a line of Python for each field. Whatever looks different ends the run and is read in the
-ordinary way, which is therefore the only one that knows what is damaged.
+Neighbouring records differ in few places: their values have the layout that is written today (v4),
+no metadata, the same topic id and the same size, and mostly the same group and topic. The first
+record of a run is read and decoded in the ordinary way. The records behind it whose bytes are the
+same except for offset delta, group, topic, partition, offset, leader epoch and commit time are
+unpacked together, without a line of Python for each field. Any other record ends the run and is
+read in the ordinary way. So only the ordinary way decides what is damaged.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ _METADATA_AT = 14
 _TAGS_AT = 23
 _PARTITION_BYTES = 4
 _WIDE = 64
-"""Offset deltas from here on are varints of two bytes."""
+"""Offset deltas from this one on are varints of two bytes."""
 _TWO_BYTES = 0x8000, 0x8080
-"""How a varint of two bytes looks as one number: of the bits in the second value, just those in the
-first are set."""
+"""(bits, mask): a number of two bytes is a varint of two bytes if of the bits in `mask` exactly
+those in `bits` are set."""
 
 
 class CommitRun(NamedTuple):
-    """`topics`: group, topic and its offsets by partition, as they are once all `records` are
-    applied in their order; `position`: where the next record begins."""
+    """Commits that were read together. `topics`: (group, topic, its offsets by partition), as they
+    are after all `records` records were applied in order. `position`: where the next record
+    begins."""
 
     topics: list[tuple[str, str, dict[int, StoredOffset]]]
     records: int
@@ -48,9 +50,9 @@ class CommitRun(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _layout(front: int, wide: bool, opening: int, ending: int) -> Struct:
-    """The layout of a record: length, attributes and timestamp delta; the offset delta; the key up
-    to the partition; the partition; size and version of the value, offset, leader epoch, length of
-    the metadata, commit time, the rest."""
+    """Returns the layout of a record: length, attributes and timestamp delta; the offset delta; the
+    key up to the partition; the partition; size and version of the value; offset; leader epoch;
+    length of the metadata; commit time; the rest."""
     return Struct(f">{front}s{'H' if wide else 'B'}{opening}si3sqiBq{ending}s")
 
 
@@ -62,8 +64,8 @@ def take_run(
     index: int,
     most: int,
 ) -> CommitRun | None:
-    """The run that begins with record `index` at `position`, at most `most` records; None if that
-    one is no commit as described above. Raises CorruptBatch, CorruptRecord."""
+    """Returns the run that begins with record `index` at `position`, with at most `most` records;
+    None if that record is no commit as described above. Raises CorruptBatch, CorruptRecord."""
     data, _, stop = records
     delta, _, key_at, key_size, value_size, start, value_end, end = next(
         read_records(header, records, position, index)
@@ -78,7 +80,7 @@ def take_run(
     assert isinstance(record.value, OffsetCommitValue)
     if record.value.metadata or value[_METADATA_AT] != 1:
         return None  # the layout below has one byte for the length of the metadata
-    # Where the fields stand, if every number takes as few bytes as it can.
+    # Where the fields are, if every number takes as few bytes as it can.
     key_length, place = zigzag(key_size), zigzag(delta)
     opening_at = value_at - 1 - key_size - len(key_length)
     delta_at = opening_at - len(place)
@@ -106,8 +108,9 @@ def _alike(
     base_offset: int,
     wide: bool,
 ) -> tuple[list[tuple[str, str, dict[int, StoredOffset]]], int]:
-    """The commits of those rows at the front that are like the first one, and how many."""
-    new = tuple.__new__  # a tuple made as such is made without a call of Python
+    """Returns the commits of the first rows, up to one that differs from the first, and how many
+    they are."""
+    new = tuple.__new__  # makes a tuple without a call of Python
     topics: list[tuple[str, str, dict[int, StoredOffset]]] = []
     offsets: dict[int, StoredOffset] = {}
     same: tuple[Any, ...] | None = None
@@ -130,7 +133,7 @@ def _alike(
             before, offsets = opening, {}
             topics.append((*names, offsets))
         if at_ms == before_ms:
-            at_ms = before_ms  # one object for all of a commit
+            at_ms = before_ms  # one object for all partitions of a commit
         before_ms = at_ms
         log_offset = base_offset + (delta >> 1)
         offsets[partition] = new(StoredOffset, (offset, epoch, "", at_ms, -1, topic_id, log_offset))
@@ -139,8 +142,8 @@ def _alike(
 
 
 def _names(decoder: RecordDecoder, key_size: bytes, opening: bytes) -> tuple[str, str] | None:
-    """Group and topic of a key without its partition, behind its size; None: it is another kind of
-    key, or damaged."""
+    """Returns the group and the topic of a key. `opening` is its size and the key without the
+    partition. None: it is another kind of key, or damaged."""
     if not opening.startswith(key_size + _COMMIT_KEY):
         return None
     try:

@@ -1,8 +1,8 @@
-"""The kinds of coordinators that keep their state in a log, each a row: its topic, its shards, and
-for which keys clients look for it.
+"""The kinds of coordinators that keep their state in a log. Each is a row: its topic, its shards,
+and for which keys clients look for it.
 
-Topics, the plan of a cluster, FindCoordinator and the daemon go over `COORDINATOR_TYPES`. What the
-rows say is in stores and known to clients: names, ids and keys never change.
+Topics, the plan of a cluster, FindCoordinator and the daemon use the rows of `COORDINATOR_TYPES`.
+What the rows say is in stores and known to clients: names, ids and keys never change.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ COMPACTED: Mapping[str, str] = MappingProxyType(
 
 class CoordinatorTopic(Struct, frozen=True):
     """A topic that shows the logs of a coordinator. Its partitions are the shards. `topic_id`: the
-    same in every installation, so clients that remember it survive a move to another store.
-    `log_name(partition)`: the store's name of what its records are read from."""
+    same in every installation, so that clients which remember it still find the topic after a move
+    to another store. `log_name(partition)`: the name in the store of the log that the records are
+    read from."""
 
     name: str
     topic_id: TopicId
@@ -45,7 +46,8 @@ class CoordinatorTopic(Struct, frozen=True):
 
 class KeyRights(Struct, frozen=True):
     """To find the coordinator of a key, a client needs DESCRIBE on the `resource` that the key
-    names. `error`, with `message` in versions about one key: the answer without it."""
+    names. `error`: the answer to a client without that right, with `message` in versions that have
+    one key in a request."""
 
     resource: Resource
     error: ErrorCode
@@ -57,14 +59,12 @@ def _whole(key: str) -> str:
 
 
 class KeyType(Struct, frozen=True):
-    """The keys of which FindCoordinator asks with a key type.
-
-    `number`: the key type. `since`: the first version of FindCoordinator that knows it. An older
-    one is answered INVALID_REQUEST. `brokers_only`: who asks needs CLUSTER_ACTION, whatever the
-    key; without it the whole request fails. `rights` None: the keys need no right of their own.
-    `hashed(key)`: the part of a key whose hash gives its shard; raises ApiError INVALID_REQUEST for
-    what is no such key. It has to be cheap.
-    """
+    """The keys that FindCoordinator knows by one key type. `number`: the key type. `since`: the
+    first version of FindCoordinator that knows it; older versions are answered INVALID_REQUEST.
+    `brokers_only`: the asking client needs CLUSTER_ACTION, whatever the key; without it the whole
+    request fails. `rights` None: the keys need no right of their own. `hashed(key)`: the part of a
+    key whose hash gives its shard; raises ApiError INVALID_REQUEST if `key` is not valid. It has to
+    be cheap."""
 
     number: int
     since: int = 0
@@ -74,14 +74,12 @@ class KeyType(Struct, frozen=True):
 
 
 class CoordinatorType(Struct, frozen=True):
-    """A kind of coordinator.
-
-    `kind`: of its units in a cluster, of which each shard is one. `topic`: its log, which others
-    may read. `compacted`: a second topic over the same shards, with the newest record of each key;
-    only requests that name it get it. `configs`: those that clients are told of both topics; they
-    say how Kafka keeps the log short. `shards(config)`: the number of shards, from the setting
-    `shards_setting`. `keys`: for which keys clients look for it.
-    """
+    """A kind of coordinator. `kind`: the kind of its units in a cluster; each shard is one unit.
+    `topic`: its log, which other clients may read. `compacted`: a second topic over the same
+    shards, with the newest record of each key; only requests that name it get it. `configs`: the
+    configs of both topics that clients are shown; they say how Kafka keeps the log short.
+    `shards(config)`: the number of shards, from the setting `shards_setting`. `keys`: for which
+    keys clients look for this coordinator."""
 
     kind: str
     topic: CoordinatorTopic
@@ -96,22 +94,22 @@ class CoordinatorType(Struct, frozen=True):
         return (self.topic,) if self.compacted is None else (self.topic, self.compacted)
 
     def topic_called(self, name: str) -> CoordinatorTopic:
-        """The one of `topics` that has the name."""
+        """Returns the topic of `topics` with this name."""
         return next(topic for topic in self.topics if topic.name == name)
 
     @property
     def shards_key(self) -> tuple[int, str, str]:
-        """The config (resource, name, key) in which the store remembers with how many shards it was
+        """The key (resource, name, key) under which the store remembers with how many shards it was
         made."""
         return RESOURCE_BROKER, "", self.shards_setting
 
     def unit_of(self, key: str, config: CoordinatorConfig) -> Unit:
-        """The unit that a key belongs to. Raises as `keys.hashed`."""
+        """Returns the unit that a key belongs to. Raises what `keys.hashed` raises."""
         return Unit(self.kind, partition_for(self.keys.hashed(key), self.shards(config)))
 
 
 def transactions_log_name(partition: int) -> str:
-    """The store's name of the log of a shard of transactional ids."""
+    """The store's name of the log of one shard of transactional ids."""
     return f"{TRANSACTIONS_TOPIC}.shard-{partition}"
 
 
@@ -151,16 +149,18 @@ TRANSACTION_COORDINATOR = CoordinatorType(
 )
 
 COORDINATOR_TYPES: list[CoordinatorType] = [GROUP_COORDINATOR, TRANSACTION_COORDINATOR]
-"""All rows, in the order in which their logs are loaded: transactions after the groups, which take
-their markers. `coordinator.daemon.parts.COORDINATORS` says who makes the coordinator of each."""
+"""All rows, in the order in which their logs are loaded. Transactions come after the groups, which
+must be there to take their markers. `coordinator.daemon.parts.COORDINATORS` says which code makes
+the coordinator of each row."""
 
 SHARE_TOPIC = "__share_group_state"
 SHARE_KEYS = KeyType(number=2, since=6, brokers_only=True)
-"""Kafka's share coordinator, which has no row: its topic stays reserved, and only brokers are told
-that nobody serves its keys. A row takes the place of both."""
+"""The keys of Kafka's share coordinator, which groupd does not have. Its topic stays reserved, and
+only brokers are told that no node serves its keys. A row in `COORDINATOR_TYPES` would replace
+both."""
 
 
 def is_internal(name: str) -> bool:
-    """Whether only the broker may create and write to a topic of this name."""
+    """Whether only the broker may create and write to a topic with this name."""
     topics = [topic.name for coordinator in COORDINATOR_TYPES for topic in coordinator.topics]
     return name == SHARE_TOPIC or name in topics

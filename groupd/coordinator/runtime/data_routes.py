@@ -1,7 +1,8 @@
 """How requests that are not about groups are answered: a row for each type of request.
 
-Some may change the catalogue. In a cluster the reply to such a request waits until all other nodes
-work with what was changed, so a client that goes on with another node finds it there.
+Some requests may change the catalogue. In a cluster the reply to such a request waits until all
+other nodes use the changed catalogue, so that a client which goes on with another node finds the
+change there.
 """
 
 from __future__ import annotations
@@ -27,20 +28,23 @@ from groupd.protocol.messages.topics import (
 from groupd.protocol.messages.users import AlterUserScramCredentialsRequest
 
 ReadHandler = Callable[[RequestContext, Any, Any], Awaitable[Any]]
-"""(context, request, what `handle` has given) -> reply."""
+"""(context, request, result of `handle`) -> reply."""
 
 
 class DataRoute(Struct, frozen=True):
-    """The way of one type of request. Which other requests of its connection may be under way at
-    the same time is said by the API itself (`Api.lane`).
+    """How one type of request is handled. The API itself (`Api.lane`) says which other requests of
+    the connection may be under way at the same time.
 
-    `handle` gives the reply. What it does may have effects, so it goes on to its end when the
-    client is gone. If a request waits, its row has a `read`, too: `handle` does what must be done
-    in any case, such as to apply what rides on the request, and `read` goes on with what it has
-    given, waits, and gives the reply. It changes nothing that has to outlive the client, so it is
-    not begun, or ends wherever it awaits something, when the client is gone.
-    `is_long(request)`: the request is worked on in parts, and holds its connection from the start,
-    because the next one must not come between them.
+    `handle` makes the reply. It may change something, so it runs to its end even if the client is
+    gone.
+
+    If a request waits, its row also has a `read`. Then `handle` does what must be done in any case,
+    such as to apply changes that the request carries. `read` takes the result of `handle`, waits,
+    and makes the reply. It changes nothing that has to outlive the client. So if the client is gone
+    `read` is not begun, or is cancelled where it awaits something.
+
+    `is_long(request)`: the request is worked on in parts. It holds its connection from the start,
+    because the next request must not come between the parts.
     """
 
     handle: DataHandler
@@ -49,7 +53,7 @@ class DataRoute(Struct, frozen=True):
 
 
 def plain(handlers: Mapping[type, DataHandler]) -> dict[type, DataRoute]:
-    """The rows of requests of which there is no more to say than who answers them."""
+    """Returns rows that have nothing but a handler."""
     return {request: DataRoute(handler) for request, handler in handlers.items()}
 
 
@@ -64,15 +68,15 @@ CHANGING = frozenset(
         DeleteAclsRequest,
         DeleteTopicsRequest,
         IncrementalAlterConfigsRequest,
-        # It creates topics that are missing.
+        # Metadata creates topics that are missing.
         MetadataRequest,
     }
 )
-"""Requests that may change the catalogue."""
+"""Types of requests that may change the catalogue."""
 
 
 def spreading(routes: Mapping[type, DataRoute], changes: CatalogueChanges) -> dict[type, DataRoute]:
-    """The same rows, whose handlers wait for the other nodes where they have changed something."""
+    """Returns the same rows; the handlers in `CHANGING` wait for the other nodes after a change."""
     return {
         request: replace(route, handle=_spreading(route.handle, changes))
         if request in CHANGING
@@ -85,7 +89,7 @@ def _spreading(handler: DataHandler, changes: CatalogueChanges) -> DataHandler:
     async def handle(context: RequestContext, request: Any) -> Any:
         before = changes.made
         reply = await handler(context, request)
-        # Another request may have made it meanwhile: to wait for it, too, does no harm.
+        # Another request may have made the change meanwhile. To wait for that, too, does no harm.
         if changes.made != before:
             await changes.spread(changes.made)
         return reply

@@ -1,4 +1,4 @@
-"""Core events as log lines: what an operator acts on at INFO, the rest at DEBUG."""
+"""Core events as log lines: what an operator acts on at INFO, the other events at DEBUG."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _INFO = frozenset(
     }
 )
 _WHO = ("client_id", "client_host", "instance_id")
-"""Details of members that come and go."""
+"""Details about members that join and leave."""
 
 _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
 def log_events(partition: int, events: Iterable[Event]) -> None:
-    """A line for each event. No logger is asked for its level: a program whose tests start a broker
-    may have configured structlog with loggers that cannot say."""
+    """Write a log line for each event. No logger is asked for its level: a program whose tests
+    start a broker may have configured structlog with loggers that cannot tell."""
     bound = log.bind(shard=partition)
     for event in events:
         _log(bound, event)
@@ -62,7 +62,7 @@ def _log(bound: Any, event: Event) -> None:
 
 
 def weight(event: Event) -> int:
-    """How many facts an event stands for: those that stand for many carry their number as
+    """How many facts an event stands for. An event for several facts has their number as
     `count`."""
     count = event.details.get("count", 1)
     return count if isinstance(count, int) else 1

@@ -1,5 +1,5 @@
-"""FindCoordinator: the node that coordinates a key. No shard is asked, and every node gives the
-same answer."""
+"""FindCoordinator: which node coordinates a key. No shard is asked, and every node gives the same
+answer."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from groupd.protocol.messages.groups import (
 from groupd.storage.units import Unit
 
 MANY_KEYS_FROM = 4
-"""Before this version a request is about one key, and the answer says why it was refused."""
+"""Before this version a request has one key, and the answer says why the key was refused."""
 
 _WORK_OF_A_KEY = 4
-"""In items of `Pace`, besides its hash."""
+"""The cost of a key in items of `Pace`, besides its hash."""
 
 
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> None:
-    """The route of FindCoordinator. A key that stands several times is answered once, where it
-    stands first."""
+    """The route of FindCoordinator. A key that is there several times is answered once, at its
+    first position."""
     broker.work_on(context.token, _find(broker, context, request))
 
 
@@ -55,7 +55,7 @@ def _find(broker: Broker, context: RequestContext, request: FindCoordinatorReque
 def _finder(
     broker: Broker, context: RequestContext, key_type: int
 ) -> Callable[[str], FoundCoordinator]:
-    """What answers one key of the request. Raises ApiError for the whole request."""
+    """Returns a function that answers one key. Raises ApiError if the whole request fails."""
     coordinator = _coordinator_of(key_type)
     keys = SHARE_KEYS if coordinator is None else coordinator.keys
     if keys.number == key_type and context.api_version >= keys.since:
@@ -96,9 +96,10 @@ def _find_one(
 
 
 def _node_of(broker: Broker, coordinator: CoordinatorType, key: str) -> Node | None:
-    """The node of a key; None while there is none. Raises ApiError if it is no such key."""
+    """Returns the node of a key; None while it has none. Raises ApiError if the key is not
+    valid."""
     if broker.ownership.only_leader() is None:
         return broker.node_for(coordinator.unit_of(key, broker.config))
-    # All shards are at the same place, so nobody has to know which one it is.
+    # One node serves all shards, so the shard of the key is not computed.
     coordinator.keys.hashed(key)
     return broker.node_for(Unit(coordinator.kind, 0))

@@ -1,8 +1,6 @@
-"""The way of requests about many groups or members: DescribeGroups, ConsumerGroupDescribe,
-ListGroups, DeleteGroups and LeaveGroup.
-
-An id that stands several times in a request is answered once, where it stands first.
-"""
+"""How requests about many groups or members are handled: DescribeGroups, ConsumerGroupDescribe,
+ListGroups, DeleteGroups and LeaveGroup. An id that is in a request several times is answered once,
+at its first position."""
 
 from __future__ import annotations
 
@@ -60,10 +58,10 @@ from groupd.protocol.wire.registry import Failure
 GroupRefusal = TypeVar("GroupRefusal")
 
 GROUPS_AT_ONCE = 50
-"""Groups that are asked for in one step: each is a question to its shard."""
+"""How many groups are asked about in one step: each is a question to its shard."""
 LISTED_AT_ONCE = 300
 MEMBERS_AT_ONCE = 50
-"""Members that leave in one piece."""
+"""How many members leave in one piece."""
 
 
 # Describe -----------------------------------------------------------------------------------
@@ -116,7 +114,8 @@ def describe_consumer_groups(
 def _checked(
     group_ids: Sequence[str], check: Callable[[str], GroupRefusal | None]
 ) -> Steps[tuple[list[str], list[GroupRefusal]]]:
-    """The groups that may be asked for, and the refusals of the others. Each group once."""
+    """Returns the groups that may be asked about, and the refusals for the others. Each group is in
+    there once."""
     distinct = yield from distinct_in_steps(group_ids)
     refusals = yield from mapped_in_steps(check, distinct)
     checked = list(zip(distinct, refusals, strict=True))
@@ -133,7 +132,7 @@ def _ask_groups(
     failure: Failure,
     reply: Callable[[list[Any]], Any],
 ) -> Steps[None]:
-    """Ask each group's shard; the answers in the order of the questions."""
+    """Returns the answers of the groups' shards, in the order of the questions."""
     waiter = context.token
     gather = Gather(waiter, len(asked), reply)
     room = PIECE
@@ -151,9 +150,9 @@ def _ask_groups(
 
 
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
-    """The groups of every shard that serves; a shard that is loading fails the whole call
+    """List the groups of every shard that serves. A shard that is loading fails the whole call
     (docs/spec/classic-group.md#6, docs/spec/consumer-group.md#9). With many groups, other requests
-    are served in between: a group that comes or goes meanwhile may be listed or not."""
+    are served in between: a group that is created or deleted meanwhile may be listed or not."""
     waiter = context.token
     if not broker.started:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -194,8 +193,8 @@ def _plain(name: str) -> str:
 def _listed(
     broker: Broker, shards: Sequence[ShardRuntime], parts: list[ListGroupsReply]
 ) -> ListGroupsReply:
-    """All groups by id; each part is in that order. A shard that another node has taken over
-    meanwhile is listed there."""
+    """Returns all groups, sorted by id; each part is sorted already. The groups of a shard that
+    another node has taken over meanwhile are listed by that node."""
     listed: list[Sequence[ListedGroup]] = []
     for shard, part in zip(shards, parts, strict=True):
         if not part.error:
@@ -218,7 +217,8 @@ def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroups
 
 
 def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Steps[None]:
-    """A group with many offsets loses them first, in pieces; then it goes with what is left."""
+    """Delete groups. A group with many offsets first loses most of them, in pieces, and is then
+    deleted with the rest."""
     check = partial(groups.check_delete, context)
     wanted, refused = yield from _checked(request.group_ids, check)
     gather = Gather(context.token, len(wanted), partial(_deleted, refused))
@@ -239,7 +239,8 @@ def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsReques
 
 
 def _heard(_: None) -> None:
-    """Answers of the pieces are not used: the `DeleteGroup` behind them has the one that counts."""
+    """Ignores the answer of a piece: only the answer to the `DeleteGroup` after the pieces
+    counts."""
 
 
 def _deleted(refused: list[DeletedGroup], parts: list[DeletedGroup]) -> DeleteGroupsReply:
@@ -247,7 +248,7 @@ def _deleted(refused: list[DeletedGroup], parts: list[DeletedGroup]) -> DeleteGr
 
 
 def _delete_failure(request: DeleteGroup, code: ErrorCode, _: str | None) -> DeletedGroup:
-    """There is no message, as in Kafka."""
+    """The reply has no message, as in Kafka."""
     return DeletedGroup(request.group_id, code)
 
 

@@ -1,15 +1,16 @@
 """The clock of groups and sockets. It counts the time in which this process could hear its members.
 
 A process that stands still (SIGSTOP, a snapshot, a suspended machine, one piece of work that holds
-the event loop) hears nobody: heartbeats wait in its sockets while their deadlines pass. The rings
-of `LoopStalls`, between which the loop reads its sockets, tell that it runs. Three rules:
+the event loop) hears no member: heartbeats wait in its sockets while their deadlines pass.
+`LoopStalls` calls `ring` every few milliseconds, and the loop reads its sockets in between. So the
+rings show that the process runs. Three rules:
 
-- Between two rings at most `COUNTED_NS` pass. The rest of a longer pause is lost for good: a
+- Between two rings at most `COUNTED_NS` is counted. The rest of a longer pause never counts: a
   member whose connection broke meanwhile gets the time to come back.
-- If the timer rings on time, deadlines pass on time.
-- After a pause that proves nothing: the timers may run before the sockets are looked at. So
-  deadlines pass up to the ring *before* the last one. Between those two the loop has polled its
-  sockets, and whatever had arrived by the earlier one has been read.
+- If the last ring came in time, deadlines pass in real time.
+- A ring after a pause does not yet show that heartbeats were read, because timers may run before
+  the sockets are polled. So deadlines pass only up to the ring *before* the last one. Between these
+  two rings the loop has polled its sockets, and has read whatever had arrived by the earlier one.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ INTERVAL_MS = 4
 """The time between two rings of a loop that is not busy."""
 
 PROVEN_MS = 2 * INTERVAL_MS + 1
-"""After this a loop that is not busy has rung twice."""
+"""After this time a loop that is not busy has rung twice."""
 
 IN_TIME_NS = 10_000_000
-"""A ring comes in time if it comes so soon after the one before. A deadline may miss what has
-arrived in so short a time before it."""
+"""A ring is in time if it comes at most this long after the one before. A deadline may miss a
+heartbeat that arrived at most this long before it."""
 
 COUNTED_NS = 100_000_000
-"""At most this much of the time between two rings counts. A loop with more work than it can do
-needs less than this for each turn, so its deadlines keep real time."""
+"""At most this much of the time between two rings counts. An overloaded loop needs less than this
+for a turn, so its deadlines keep real time."""
 
 
 class HeardClock:
-    """A `Clock`. It begins at the real time, `elapsed` in nanoseconds; wall time stays real."""
+    """A `Clock` that starts at the real time. `elapsed`: the real clock, in nanoseconds. The wall
+    time stays real."""
 
     __slots__ = ("_elapsed", "_end_ns", "_in_time", "_proven_ns", "_rang_ns", "lost_ns", "wake")
 
@@ -45,21 +47,21 @@ class HeardClock:
         self._elapsed = elapsed
         self._in_time = False
         self.wake: Callable[[], None] = lambda: None
-        """Makes the rings come quickly again if they rest."""
+        """Makes the rings come quickly again after the loop has rested."""
         self.lost_ns = 0
-        """What did not count, all pauses together."""
+        """The time that did not count, summed up over all pauses."""
         self.start()
 
     # Who rings ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """The rings begin now. What lies before counts in full."""
+        """Begin with the rings now. The time before counts in full."""
         self._rang_ns = self._elapsed()
         self._end_ns = self._rang_ns + COUNTED_NS
         self._proven_ns = self._rang_ns - self.lost_ns
 
     def ring(self) -> None:
-        """The loop has polled its sockets since the last ring."""
+        """Called when the loop has polled its sockets since the last ring."""
         now_ns = self._elapsed()
         passed_ns = now_ns - self._rang_ns
         self._proven_ns = self._rang_ns - self.lost_ns
@@ -70,7 +72,7 @@ class HeardClock:
 
     # Who asks -----------------------------------------------------------------------------
 
-    # No helper for what these two share: they are asked several times in each request.
+    # No helper for what these two share: they are called several times in each request.
 
     def now(self) -> Instant:
         real_ns = self._elapsed()
@@ -97,10 +99,13 @@ class HeardClock:
 
 
 class HeardTimer:
-    """A timer of the loop, set again as long as there may be something to hear from before.
+    """A timer of the loop. It is set again while heartbeats from before its time may still be
+    unread.
 
-    One that has rung or was cancelled lets go of the loop's timer and of its callback. Each of them
-    leads back to it: a cycle for every deadline would be work for the garbage collector."""
+    When it has rung or is cancelled it drops its references to the loop's timer and to its
+    callback. Both refer back to this object: a cycle for every deadline would be work for the
+    garbage collector.
+    """
 
     __slots__ = ("_at_ms", "_callback", "_clock", "_handle")
 
@@ -108,7 +113,7 @@ class HeardTimer:
         self._clock = clock
         self._at_ms = at_ms
         self._callback: Callable[[], None] | None = callback
-        # A millisecond late rather than early: an early timer has to be set again.
+        # Rather a millisecond late than early: an early timer has to be set again.
         delay_ms = max(0, at_ms - clock.monotonic_ms() + 1)
         self._handle: TimerHandle | None = _later(delay_ms, self._ring)
 
@@ -121,7 +126,7 @@ class HeardTimer:
         self._clock.wake()
         left_ms = self._at_ms - self._clock.heard_ns() // 1_000_000
         if left_ms > 0:
-            # Two rings prove all that there is to hear.
+            # After two rings everything that had arrived is read.
             self._handle = _later(min(max(left_ms, INTERVAL_MS), PROVEN_MS), self._ring)
             return
         callback = self._callback

@@ -1,4 +1,5 @@
-"""Requests that come while this node may not answer: they wait for the lease, one lease at most."""
+"""Requests that come while this node may not answer: they wait for its lease, at most as long as
+one lease lasts."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from groupd.coordinator.runtime.ownership import Ownership
 log = structlog.get_logger("groupd.cluster")
 
 _HeldRequest = tuple[int, RequestContext, Any]
-"""(since when, in monotonic ms; context; request)."""
+"""(since when it waits, in monotonic ms; context; request)."""
 
 
 class HeldBack:
-    """One queue for all clients. Requests start in the order in which they came, and as long as
-    there are some in `queue` every new one must wait behind them: the batches of a producer would
-    otherwise reach their partition out of order. `start(context, request)` begins one."""
+    """One queue for the requests of all clients. They start in the order in which they came. As
+    long as `queue` has requests every new one must wait behind them: otherwise the batches of a
+    producer would reach their partition out of order. `start(context, request)` starts one."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class HeldBack:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="held-back")
 
     def close(self) -> None:
-        """Start nothing more of it."""
+        """Start none of the waiting requests any more."""
         if self._task is not None:
             self._task.cancel()
 
@@ -60,12 +61,12 @@ class HeldBack:
         while self.queue:
             since_ms, context, request = self.queue[0]
             may_answer = await self._ownership.answering(since_ms)
-            # Not before: whatever has come meanwhile had to wait behind it.
+            # Only now, because requests that came meanwhile had to wait behind this one.
             self.queue.popleft()
             try:
                 self._next(may_answer, context, request)
             except Exception:
-                # All others wait behind it.
+                # The error must not stop the requests behind this one.
                 log.exception("a request that had to wait cannot be started")
                 context.token.lose()
             if pace.due():
@@ -75,5 +76,5 @@ class HeldBack:
         if may_answer:
             self._start(context, request)
         else:
-            # Few of these replies can say: ask another node. A closed connection always does.
+            # Few replies can tell the client to ask another node. A closed connection always does.
             context.token.end_without_reply()

@@ -1,11 +1,11 @@
-"""Sans-I/O group commit of one shard: open batch, batches in flight, parked replies.
+"""Group commit of one shard, without I/O: open batches, batches in flight, parked replies.
 
-`accept` gives records their offsets and parks replies behind them; `take` closes the open batch
-and encodes it; `durable` and `failed` settle what was taken. A reply without records of its own
-waits for the batch that holds its group's last pending record. Batches settle in order.
+`accept` gives records their offsets and parks replies behind them; `take` closes the open batches
+and encodes them; `durable` and `failed` settle what was taken. A reply without records of its own
+waits for the batch that holds the last pending record of its group. Batches settle in order.
 
-Records of a transaction, and its marker, are a batch of their own: the open one ends before them
-and nothing joins them (docs/spec/offsets-and-log.md#6 and #7).
+The records of a transaction are a batch of their own, and so is its marker: the open batch ends
+before them and nothing is added to them (docs/spec/offsets-and-log.md#6 and #7).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from groupd.protocol.records.batch_builder import (
 )
 
 WHOLE_SHARD = "*"
-"""Gate of replies that rest on every pending record of the shard."""
+"""The gate of replies that wait for every pending record of the shard."""
 
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24
-"""Upper bounds: batch header; varints, attributes and lengths of one record."""
+"""Upper bounds: for the header of a batch; for varints, attributes and lengths of one record."""
 
 
 class EncodedWrite(NamedTuple):
-    """The records of one atomic write. `size_bytes`: what they take of a batch, at most; `names`:
-    the groups, or transactional ids, that they are about, at least one."""
+    """The records of one atomic write. `size_bytes`: an upper bound of their size in a batch.
+    `names`: the groups or transactional ids that they are about, at least one."""
 
     records: Sequence[KeyValue]
     size_bytes: int
@@ -54,7 +54,7 @@ def measured(records: Sequence[KeyValue], names: Sequence[str]) -> EncodedWrite:
 
 
 class JournalBatch(Struct):
-    """Records that become durable together, and what waits for them."""
+    """Records that become durable together, and the requests that wait for them."""
 
     base_offset: int
     opened_at_ms: int
@@ -66,7 +66,7 @@ class JournalBatch(Struct):
     completions: list[Completion] = field(default_factory=list)
     calls: list[OutsideCall] = field(default_factory=list)
     askers: list[Waiter] = field(default_factory=list)
-    """The requests that wait for answers to the calls."""
+    """The requests that wait for the answers to `calls`."""
     groups: set[str] = field(default_factory=set)
     producer: tuple[int, int] | None = None
     """(id, epoch) of the producer whose transaction the batch belongs to."""
@@ -130,7 +130,7 @@ class Journal:
         self._in_flight: list[JournalBatch] = []
         self._last_batch: dict[str, JournalBatch] = {}
         self.pending: Container[str] = self._last_batch
-        """Groups with records that are not durable yet."""
+        """Groups with records that are not durable yet, and the last batch of each."""
 
     @property
     def idle(self) -> bool:
@@ -144,15 +144,15 @@ class Journal:
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> None:
-        """Append an atomic write and park what rests on it. `producer`: (id, epoch) whose
-        transaction the records belong to."""
+        """Append an atomic write and park `replies` behind it. `producer`: (id, epoch) of the
+        producer to whose transaction the records belong."""
         pairs, size, names = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
-        # At once: bytes of one write weigh less than its many keys and values.
+        # Encoded now: the bytes take less memory than the many keys and values of a write.
         batch.bodies.append(encode_records(pairs, batch.count))
         batch.count += len(pairs)
         batch.size_bytes += size
@@ -165,7 +165,7 @@ class Journal:
     def accept_marker(
         self, marker: Marker, groups: Sequence[str], replies: Replies, now_ms: int
     ) -> None:
-        """Append the end of a transaction, which changes the offsets of `groups`."""
+        """Append the marker that ends a transaction and changes the offsets of `groups`."""
         batch = self._new_batch(now_ms)
         batch.marker = marker
         batch.replies += replies
@@ -173,7 +173,8 @@ class Journal:
         self._gate(batch, groups)
 
     def park(self, gate: str, replies: Replies, calls: Sequence[OutsideCall] = ()) -> bool:
-        """Let these wait for the pending records of `gate`; False if there are none."""
+        """Park replies and calls behind the pending records of `gate`. Returns False if there are
+        no such records."""
         if gate == WHOLE_SHARD:
             pending = self._open or self._in_flight
             batch = pending[-1] if pending else None
@@ -187,7 +188,7 @@ class Journal:
         return True
 
     def take(self, wall_ms: int) -> list[TakenBatch]:
-        """Close and encode the open batches; they are in flight from now on."""
+        """Close and encode the open batches. They are in flight from now on."""
         taken = []
         for batch in self._open:
             payload = batch.encode(wall_ms)
@@ -197,7 +198,8 @@ class Journal:
         return taken
 
     def durable(self) -> list[JournalBatch]:
-        """What was taken is written: the batches whose replies may leave, in order."""
+        """What was taken is durable: returns its batches in order, whose replies may now be
+        sent."""
         settled, self._in_flight = self._in_flight, []
         if settled:
             self.durable_offset = settled[-1].end_offset
@@ -208,15 +210,16 @@ class Journal:
         return settled
 
     def failed(self) -> list[JournalBatch]:
-        """The append failed: every batch, in flight or open, is lost. The journal is dead."""
+        """The append failed: returns all batches, in flight or open, which are lost. The journal
+        cannot be used any more."""
         lost = self._in_flight + self._open
         self._in_flight, self._open = [], []
         self._last_batch.clear()
         return lost
 
     def overdue(self, before_ms: int) -> list[list[Waiter]]:
-        """The requests that wait for batches that were opened before `before_ms`, a list for each
-        batch. The batches forget them; their records stay, and so do calls."""
+        """Returns the requests that wait for batches which were opened before `before_ms`, a list
+        for each batch. The batches drop these requests, but keep their records and calls."""
         late: list[list[Waiter]] = []
         for batch in self._in_flight + self._open:
             if batch.opened_at_ms < before_ms and batch.awaited:
@@ -225,7 +228,8 @@ class Journal:
         return late
 
     def oldest_ms(self) -> int | None:
-        """When the oldest batch was opened that a request waits for."""
+        """When the oldest batch that a request waits for was opened, in monotonic ms; None if there
+        is none."""
         times = [b.opened_at_ms for b in self._in_flight + self._open if b.awaited]
         return min(times) if times else None
 

@@ -1,8 +1,9 @@
 """Reading a shard back from its log.
 
-What is read is the compacted log and the history behind it; or, if there is none or it is damaged,
-the whole history, which is complete by itself. Other work gets a turn every few hundred records:
-counted, not timed, so that the same log is always read in the same steps.
+A load reads the compacted log and the history behind it. If there is no compacted log, or if it is
+damaged, the load reads the whole history, which is complete by itself. Other work gets a turn every
+few hundred records. They are counted, not timed, so that the same log is always read in the same
+steps.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ TURN_RECORDS = 500
 """Other work gets a turn after this many records, which take some two milliseconds."""
 
 SHORT_RUN = 4
-"""A run of fewer records than this is not worth its cost; the next runs of its batch would hardly
-be longer."""
+"""A run of fewer records than this costs more than it saves. The next runs of its batch are hardly
+longer."""
 
 
 class LoadFailed(Exception):
-    """The log holds something that must not be skipped; `str()` says what and where."""
+    """The log holds something that must not be skipped. `str()` says what and where."""
 
 
 class Replayed(NamedTuple):
-    """`records`: how many were applied."""
+    """A shard with its log replayed into it. `records`: how many were applied."""
 
     shard: GroupCoordinatorShard
     producers: ProducerStates
@@ -62,7 +63,8 @@ class Replayed(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """`outcome`: what starting the timers leads to; `records`: how many were applied."""
+    """A shard that is ready to serve. `outcome`: what was to be done when its timers were started.
+    `records`: how many were applied."""
 
     shard: GroupCoordinatorShard
     producers: ProducerStates
@@ -71,7 +73,7 @@ class Loaded(NamedTuple):
 
 
 class _CompactedUnusable(Exception):
-    """The compacted log cannot be read; the history can still be."""
+    """The compacted log cannot be read, but the history still can."""
 
 
 async def load_anew(
@@ -81,7 +83,7 @@ async def load_anew(
     opened: ShardLog,
     clock: Clock,
 ) -> Loaded:
-    """A shard made from its log, with its timers started. Raises LoadFailed or LogError."""
+    """Returns a shard made from its log, with its timers started. Raises LoadFailed or LogError."""
     shard, producers, records = await load_shard(make_shard, logs, opened)
     # Topics and group configs may have changed while the log was read.
     bring_up_to_date(shard)
@@ -97,11 +99,9 @@ async def load_anew(
 async def load_shard(
     make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
 ) -> Replayed:
-    """A fresh shard with the log replayed into it. Raises LoadFailed, LogError.
-
-    Unknown record types are skipped with a warning; anything undecodable fails the load
-    (docs/spec/offsets-and-log.md#7).
-    """
+    """Returns a fresh shard with the log replayed into it. Raises LoadFailed, LogError. Unknown
+    record types are skipped with a warning; a record that cannot be decoded fails the load
+    (docs/spec/offsets-and-log.md#7)."""
     begin = opened.compacted_end or opened.history.start_offset
     with collector.pause(opened.next_offset - begin):
         loaded = await _load(make_shard, logs, opened)
@@ -123,14 +123,14 @@ async def _load(
 
 
 def check_batches(stored: StoredBatch) -> None:
-    """See `checked_batches`."""
+    """Raises CorruptBatch as `checked_batches` does."""
     for _ in checked_batches(stored):
         pass
 
 
 def checked_batches(stored: StoredBatch) -> Iterator[Batch]:
-    """What a row holds. Raises CorruptBatch, also when a batch does not stand at the offsets that
-    the store has its row at."""
+    """Yields the batches of a row of the store. Raises CorruptBatch, also if a batch has other
+    offsets than the store has for its row."""
     expected = stored.base_offset
     for batch in iter_batches(stored.payload):
         header = batch.header
@@ -185,14 +185,14 @@ class _Replay:
                 except (CorruptRecord, CorruptBatch, ValueError) as error:
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
                 except Exception as error:
-                    # A bug of ours. It must cost this shard, not the daemon.
+                    # A bug of ours. It must fail this shard, not the daemon.
                     log.exception("replay failed", log=name, offset=row.base_offset)
                     reason = f"{type(error).__name__}: {error}"
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {reason}") from error
                 offset = row.last_offset + 1
 
     def _replay(self, row: StoredBatch) -> Iterator[None]:
-        """Replay the batches of a row; yields when it is time for others. Raises CorruptBatch."""
+        """Replay the batches of a row; yields when other work gets a turn. Raises CorruptBatch."""
         for batch in checked_batches(row):
             if batch.header.producer_id >= 0:
                 self._producers.replay(batch.payload, batch.header)
@@ -221,14 +221,14 @@ class _Replay:
                 at, index = run.position, index + run.records
                 yield from self._count(run.records, run.records)
                 if run.records < SHORT_RUN:
-                    break  # the next ones are hardly longer, and cost more than they save
+                    break  # the next runs are hardly longer
         yield from self._one_by_one(header, records, at, index)
 
     def _one_by_one(
         self, header: BatchHeader, records: Plain, at: int, index: int
     ) -> Iterator[None]:
-        """Replay the records from `at` on one by one; the first of them has the number `index` in
-        the batch."""
+        """Replay the records from position `at` on one by one. The first of them is number `index`
+        of the batch."""
         base_offset, decode = header.base_offset, self._decoder.decode
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
         read, data = read_records(header, records, at, index), records.data

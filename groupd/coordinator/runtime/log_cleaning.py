@@ -1,9 +1,9 @@
-"""One cleaning of one log: survey what is new, then write what is left, bit by bit.
+"""One cleaning of one log: survey what is new, then write what is left, piece by piece.
 
-Every bit is one transaction of the store that swaps a range of rows; after a crash between two of
-them the log holds the same state, and the next cleaning goes on. The order matters: what is already
-clean comes first and ascending, so that a tombstone gets its delete horizon only when nothing that
-it hides is left.
+Every piece is one transaction of the store that replaces a range of rows. After a crash between two
+of them the log holds the same state, and the next cleaning goes on. The order matters: the part
+that is already clean is written first, in ascending order. So a tombstone gets its delete horizon
+only when nothing that it hides is left.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from groupd.protocol.records.compression import Plain, UnpacksTooLarge
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
 ROW_BYTES = 128 * 1024
-"""A clean row is about so large: few rows to load, each read and checked in a millisecond."""
+"""The size of a clean row. A load has few rows to read then, and reads and checks each in a
+millisecond."""
 
 ROWS_MAX = 400
 SOURCE_BYTES_MAX = 512 * 1024
-"""Limits of what one transaction swaps: appends wait for it."""
+"""Limits of what one transaction replaces, because appends wait for it."""
 
 
 class Swap:
-    """Rows from `first` on that become one row."""
+    """Rows from `first` on that are replaced by one row."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -46,8 +47,8 @@ class Swap:
         return not changed and not self.useful and len(row.payload) >= ROW_BYTES // 2
 
     def add(self, row: StoredBatch, left: bytes, max_timestamp_ms: int, changed: bool) -> None:
-        """Add a row. `left`: the batches that stay; `max_timestamp_ms`: theirs, -1 if there are
-        none."""
+        """Add a row. `left`: the batches of it that stay. `max_timestamp_ms`: the newest timestamp
+        in them, -1 if there are none."""
         self.end = row.last_offset + 1
         self._rows += 1
         self._source_bytes += len(row.payload)
@@ -66,7 +67,7 @@ class Swap:
 
     @property
     def useful(self) -> bool:
-        """Whether there is anything to write: a change, or small rows that become one."""
+        """Whether writing changes anything: a row has changed, or small rows become one."""
         return self._changed or self._rows > 1
 
     def row(self) -> StoredBatch:
@@ -78,24 +79,24 @@ Sleep = Callable[[float], Awaitable[None]]
 
 READ_BYTES = 64 * 1024
 KEYS_BYTES_MAX = 50 * 1024 * 1024
-"""Memory for the keys that one cleaning looks for, some 200,000 of groups' offsets; the rest waits
-for the next cleaning."""
+"""Limits the memory for the keys that one cleaning looks for, to some 200,000 committed offsets.
+What is left is done by the next cleaning."""
 
 
 class Cleaned(Struct, frozen=True):
-    """What one cleaning did. `kept`: records that the clean part of the log has now."""
+    """What one cleaning did. `kept`: how many records the clean part of the log has now."""
 
     read: int
     kept: int
 
 
 class Rests(Pace):
-    """How a cleaning lets others have their turn. What is replayed under `--record` has to make the
-    same number of rests, however fast the machine is."""
+    """When a cleaning gives other work a turn. In a recording the number of rests must not depend
+    on the speed of the machine."""
 
     async def run(self, steps: Steps[T]) -> T:
-        """Runs `steps` to the end. Each step counts, the last one too; one is some hundred records
-        at most."""
+        """Run `steps` to the end. Each step counts, the last one too; a step handles some hundred
+        records at most."""
         while True:
             try:
                 next(steps)
@@ -110,8 +111,8 @@ class Rests(Pace):
 
 
 class LogCleaning:
-    """Cleans `target` with what `history` has from the target's clean offset on; the two may be
-    the same log, which is then folded in place."""
+    """Cleans `target` with what `history` has from the target's clean offset on. The two may be the
+    same log, which is then cleaned in place."""
 
     def __init__(
         self,
@@ -132,15 +133,16 @@ class LogCleaning:
         self._keys_bytes_max = keys_bytes_max
 
     async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
-        """Cleans up to `end` or, if there are too many keys or open transactions, less far; None
-        if that is fewer than `least` offsets. Raises LogError, CorruptBatch."""
+        """Clean up to `end`, or less far if there are too many keys or open transactions. Returns
+        None, and cleans nothing, if that is fewer than `least` offsets. Raises LogError,
+        CorruptBatch."""
         start = self._target.clean_offset
         survey, reached = await self._survey(start, end)
         stable = survey.stable_end(reached)
         if stable - start < max(least, 1):
             return None
         if stable < reached:
-            # Keys and producers of what is not cleaned yet must not count.
+            # Keys and producers beyond `stable` are not cleaned now and must not count.
             survey, _ = await self._survey(start, stable)
         compaction = Compaction(survey, rules)
         if self._target is self._history:
@@ -151,7 +153,7 @@ class LogCleaning:
         return Cleaned(compaction.records_read, compaction.records_kept)
 
     async def _survey(self, start: int, end: int) -> tuple[Survey, int]:
-        """The survey of the range, and the offset up to which it came."""
+        """Returns the survey of the range, and the offset that it has reached."""
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
@@ -162,7 +164,7 @@ class LogCleaning:
         return survey, reached
 
     async def _fold(self, compaction: Compaction, source: OwnedLog, start: int, end: int) -> None:
-        """Write what is left of the rows of `source` in the range into the target."""
+        """Write what is left of the rows of `source` in the range to the target."""
         dirty = self._target.clean_offset
         swap = Swap(start)
         async for row in self._rows(source.name, start, end):
@@ -183,7 +185,8 @@ class LogCleaning:
         await self._write(swap)
 
     async def _unpacked(self, batch: Batch) -> Plain:
-        """The records of a batch, uncompressed. Raises CorruptBatch, also if they are too large."""
+        """Returns the records of a batch, uncompressed. Raises CorruptBatch, also if they are too
+        large."""
         try:
             return await unpacked(batch.header, batch.payload, self._unpacked_max_bytes)
         except UnpacksTooLarge as error:
@@ -192,7 +195,7 @@ class LogCleaning:
             ) from error
 
     async def _write(self, swap: Swap) -> Swap:
-        """Write what the swap has collected, if that changes anything; returns the next swap."""
+        """Write what the swap has collected, if that changes anything. Returns the next swap."""
         target = self._target
         if swap.useful:
             clean_offset = max(target.clean_offset, swap.end)
@@ -211,7 +214,8 @@ class LogCleaning:
         return Swap(swap.end)
 
     async def _rows(self, name: str, start: int, end: int) -> AsyncIterator[StoredBatch]:
-        """Whole rows of the range. Raises LogCorrupt if `end` cuts one or rows are missing."""
+        """Yields whole rows of the range. Raises LogCorrupt if `end` lies within a row or if rows
+        are missing."""
         while start < end:
             rows = await self._logs.read(name, start, READ_BYTES)
             await self._rests.turn()

@@ -1,16 +1,16 @@
-"""One shard of a log that coordinates, at work: load, serve, group commit, fail and reload.
+"""One shard of a coordinator's log at work: load, serve, group commit, fail and reload.
 
-What is coordinated is a pure machine (`machine.Machine`): it decides and returns an `Outcome`, and
-what it has decided is a log. This class is the same for every machine, as Kafka's
-`CoordinatorRuntime` is for its coordinators.
+A pure machine (`machine.Machine`) decides and returns an `Outcome`; the records of its outcomes are
+the log. This class is the same for every machine, as Kafka's `CoordinatorRuntime` is for its
+coordinators.
 
-States: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any -> CLOSED. A failed append
-has one path: every parked request is refused with a retriable error, memory is dropped, and the
-shard is rebuilt from the log. If it is not known whether an append was written, the reload finds
-out.
+States: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any -> CLOSED. All failed appends
+are handled alike: every parked request is refused with a retriable error, the state in memory is
+dropped, and the shard is rebuilt from the log. If it is not known whether an append was written,
+the reload finds out.
 
-Answering one request may bring new ones. So the state changes before any request is answered, and
-an error while one request is answered does not keep the others from their answers.
+A reply may bring new requests at once. So the state changes before any request is answered, and an
+error in one answer does not keep the other requests from theirs.
 """
 
 from __future__ import annotations
@@ -52,17 +52,19 @@ from groupd.storage.log import Append, LogError
 
 log = structlog.get_logger("groupd.shard")
 
-_LOST = (CoordinatorState.FAILED, CoordinatorState.LOADING)  # nothing is left of the journal
+_LOST = (CoordinatorState.FAILED, CoordinatorState.LOADING)  # the journal is empty in these states
 
 LINGER_MS = 50
-"""If a request is answered by a later outcome, its records are written with that one's, or after
-this time. So what a lone consumer's first heartbeat and its target lead to is one group commit."""
+"""If no reply waits for the records of a request, they are written after this time, or earlier
+together with other records. So the first heartbeat of a lone consumer and its target are one group
+commit."""
 
 
 class LogShard(ABC, Generic[M]):
-    """Also a `writer.Source`. A subclass says how the machine is made from its log (`read_log`)."""
+    """Loads, serves and writes one log, also as a `writer.Source`. A subclass says how the machine
+    is made from its log (`read_log`)."""
 
-    kind = "shard"  # in messages
+    kind = "shard"  # used in messages
 
     def __init__(
         self,
@@ -100,7 +102,8 @@ class LogShard(ABC, Generic[M]):
 
     @abstractmethod
     async def read_log(self, opened: Any) -> LoadedMachine[M]:
-        """A machine made from the log, which may be open already. Raises LoadFailed or LogError."""
+        """Returns a machine made from the log. `opened`: the log, if it is open already. Raises
+        LoadFailed or LogError."""
 
     async def load(self, opened: Any = None) -> None:
         """Read the log, rebuild the machine, start its timers. Raises LoadFailed or LogError."""
@@ -125,15 +128,15 @@ class LogShard(ABC, Generic[M]):
         self._parts.on_progress(self.partition)
 
     def on_active(self) -> None:
-        """The shard has been loaded."""
+        """Called when the shard has been loaded."""
 
     async def load_first(self, opened: Any = None) -> None:
-        """The load at the start; if it fails it is tried again later. `opened`: see `read_log`."""
+        """Load at the start. If that fails it is tried again later. `opened`: see `read_log`."""
         await self._reload.load_first(partial(self.load, opened))
 
     def close(self) -> None:
-        """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
-        journal may still become durable and is answered then."""
+        """Refuse all requests from now on; parked requests get NOT_COORDINATOR. Records in the
+        journal may still become durable, and their requests are answered then."""
         was_active = self.state is CoordinatorState.ACTIVE
         self.state = CoordinatorState.CLOSED
         self._deadlines.cancel()
@@ -146,7 +149,7 @@ class LogShard(ABC, Generic[M]):
         self._parts.on_progress(self.partition)
 
     async def closed(self) -> None:
-        """Wait after `close` until nothing of this shard runs any more."""
+        """Wait after `close` until no load of this shard runs any more."""
         await self._reload.ended()
 
     async def written(self) -> None:
@@ -155,20 +158,21 @@ class LogShard(ABC, Generic[M]):
             await asyncio.shield(self.next_write())
 
     def next_write(self) -> asyncio.Future[None]:
-        """Is done when records have become durable or are lost."""
+        """Returns a future that is done when records have become durable or are lost."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._write_waiters.append(waiter)
         return waiter
 
     def drop(self) -> None:
-        """Refuse everything at once, also what is not durable: another node may have the shard."""
+        """Refuse all requests at once, also those whose records are not durable yet: another node
+        may have the shard."""
         self.close()
         self._lose_writes(ErrorCode.NOT_COORDINATOR)
 
     # Inputs -------------------------------------------------------------------------------
 
     def handle(self, context: RequestContext, request: Any) -> None:
-        """A request to this shard; `context.token` is answered, now or later."""
+        """Handle a request to this shard. `context.token` is answered, now or later."""
         started_ns = elapsed_ns()
         self._handle(context, request)
         self._parts.processing.add(elapsed_ns() - started_ns)
@@ -176,18 +180,19 @@ class LogShard(ABC, Generic[M]):
     def _handle(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
         if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
-            # Without a lease: the process stood still in the middle of a long request.
+            # The lease may have run out: the process stood still in the middle of a long request.
             waiter.fail(REFUSALS.get(self.state, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         try:
             outcome = self.machine.handle(context, request, self.clock.now())
         except ApiError as error:
-            # A refusal too may rest on what is not durable yet: a group that is just going.
+            # A refusal may rest on records that are not durable yet, too: a group that is being
+            # deleted.
             reply = waiter.failure(request, error.code, error.message)
             gate = getattr(request, "group_id", None)
             self._answer_gated(Outcome(replies=[(waiter, reply)], gate=gate))
         except Exception:
-            # A bug of ours: nothing was written; the input is what a developer needs.
+            # A bug of ours: nothing was written. A developer needs to see the input.
             log.exception("request failed", shard=self.partition, request=request)
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
@@ -196,11 +201,11 @@ class LogShard(ABC, Generic[M]):
             self._take_in(outcome, waiter)
 
     def lease(self, outcome: Outcome, waiter: Waiter) -> None:
-        """The outcome has a lease on its reply (ADR 10)."""
+        """Pass the lease of `outcome` to the waiter of its reply (ADR 10)."""
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
-        """An input that is no request: new metadata, a task's result, a deadline. False if it
-        failed, which is a bug of ours: it is logged and goes no further."""
+        """Handle an input that is no request: new metadata, a task's result, a deadline. Returns
+        False if that failed, which is a bug of ours: it is logged and not raised."""
         if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
             return True
         try:
@@ -214,7 +219,7 @@ class LogShard(ABC, Generic[M]):
     # Outcomes -----------------------------------------------------------------------------
 
     def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
-        """Do what an outcome asks for. `waiter`: that of the request that has led to it."""
+        """Do what an outcome asks for. `waiter`: of the request that has led to the outcome."""
         written = True
         if outcome.records:
             written = self._write(outcome, waiter)
@@ -228,7 +233,7 @@ class LogShard(ABC, Generic[M]):
             return
         if outcome.urgent:
             answer_all(outcome.urgent)
-        if written:  # otherwise nothing has happened
+        if written:  # otherwise the outcome has no effect
             if outcome.events:
                 self._parts.on_events(self.partition, outcome.events)
             for task in outcome.tasks:
@@ -238,19 +243,19 @@ class LogShard(ABC, Generic[M]):
         self._deadlines.arm()
 
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
-        """Replay the records and put them into the journal; False if they were refused."""
+        """Replay the records and put them into the journal. Returns False if they were refused."""
         now_ms = self.clock.monotonic_ms()
         try:
             encoded = self.encode(outcome.records)
             if encoded.size_bytes > self._write_bytes_max:
                 raise RecordsTooLarge
         except Exception:
-            # Larger than message.max.bytes, or a bug of ours.
+            # Larger than `max.message.bytes`, or a bug of ours.
             log.exception("write refused", shard=self.partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             self._refuse(outcome, waiter, code)
             if outcome.completion is not None:
-                # Nothing is written; classic groups are told like of any failed append.
+                # Nothing is written. A classic group handles it like any failed append.
                 self._complete(outcome.completion, AppendError(code))
             return False
         offset, transaction = self._journal.next_offset, outcome.transaction
@@ -260,7 +265,7 @@ class LogShard(ABC, Generic[M]):
                 self.in_transaction(transaction, offset, len(outcome.records))
             self._journal.accept(encoded, outcome.replies, outcome.completion, now_ms, transaction)
         except Exception:
-            # Memory is not what the log says.
+            # The state in memory is not what the log says.
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)
             self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
@@ -277,13 +282,14 @@ class LogShard(ABC, Generic[M]):
 
     @abstractmethod
     def encode(self, records: Sequence[Any]) -> EncodedWrite:
-        """The records as bytes; raises before anything is changed."""
+        """Returns the records as bytes. Raises an exception before anything has changed."""
 
     def in_transaction(self, producer: tuple[int, int], offset: int, records: int) -> None:
-        """`producer`, (id, epoch), has written these records in a transaction, from `offset` on."""
+        """Called when `producer`, (id, epoch), has written `records` records in a transaction, from
+        `offset` on."""
 
     def _write_open(self) -> None:
-        """Write what is in the journal, also if nobody waits for it."""
+        """Write what is in the journal, even if no request waits for it."""
         if not self._journal.idle:
             self._writer.mark(self)
 
@@ -297,7 +303,8 @@ class LogShard(ABC, Generic[M]):
         self.input(partial(self.machine.appended, completion, error, self.clock.now()))
 
     def _answer_gated(self, outcome: Outcome) -> None:
-        """Answer, and ask, once the pending records of its gate are durable, or at once."""
+        """Send the replies and calls of `outcome` once the pending records of its gate are durable,
+        or at once if there are none."""
         gate, replies, calls = outcome.gate, outcome.replies, outcome.calls
         if gate is None or not self._journal.park(gate, replies, calls):
             answer_all(replies)
@@ -336,7 +343,7 @@ class LogShard(ABC, Generic[M]):
 
     def done(self, error: LogError | None) -> None:
         if self._taken_from is not self._journal or self.state in _LOST:
-            return  # settled by the failure, or by the reload that replaced the journal
+            return  # the failure settled it, or the reload that replaced the journal
         if error is not None:
             log.error("append failed", shard=self.partition, reason=str(error))
             if self.state is CoordinatorState.ACTIVE:
@@ -360,7 +367,7 @@ class LogShard(ABC, Generic[M]):
             self._tell_written()
 
     def on_durable(self) -> None:
-        """`durable_offset` has moved; nobody has been answered yet."""
+        """Called when `durable_offset` has moved, before any request is answered."""
 
     def _tell_written(self) -> None:
         waiters, self._write_waiters = self._write_waiters, []
@@ -383,7 +390,7 @@ class LogShard(ABC, Generic[M]):
         self._parts.on_progress(self.partition)
 
     def _lose_writes(self, code: ErrorCode) -> None:
-        """What is not durable yet never will be: refuse the requests that wait for it."""
+        """Refuse the requests that wait for records which are not durable: these are lost."""
         now, error = self.clock.now(), AppendError(code)
         for batch in self._journal.failed():
             for completion in batch.completions:
@@ -393,7 +400,7 @@ class LogShard(ABC, Generic[M]):
         self._tell_written()
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
-        """Answer the requests that are parked in the machine, for the last time."""
+        """Send the last answers to the requests that are parked in the machine."""
         try:
             answer_all(make_outcome().urgent)
         except Exception:

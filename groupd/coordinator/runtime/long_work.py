@@ -1,14 +1,15 @@
-"""Work that may take long, a slice at a time, so that everybody else is served in between.
+"""Work that may take long. It is done a slice at a time, so that all other requests are served in
+between.
 
-Whatever grows with what a client sends or asks for (the parts of a request about many groups or
-topics, the bytes of a long reply) is a generator that yields where other work may run; one step of
-it takes well below a millisecond. All of them share this one queue, so that a hundred long requests
-delay a short one by no more than one of them does. Each turn of the event loop works one slice of
-`SLICE_NS` on one of them, and then the next one has its turn.
+Work that grows with what a client sends or asks for (the parts of a request about many groups or
+topics, the bytes of a long reply) is a generator that yields where other work may run. One step of
+it takes well below a millisecond. All pieces of work share this one queue, so that a hundred long
+requests delay a short one by no more than one of them does. In each turn of the event loop one
+piece gets a slice of `SLICE_NS`, and in the next turn the next piece.
 
 A piece of work keeps its results in memory until it is done. So at most `AT_ONCE` pieces are under
-way, and the others wait in line. A reply that is being encoded is the end of a request that has had
-its place already, so it does not wait again.
+way, and the others wait in line. The encoding of a reply does not wait in line: it belongs to a
+request that has waited already.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _always() -> bool:
 
 
 class _Awaited(Generic[T]):
-    """The result of work that a coroutine waits for. `future` None: it has been taken."""
+    """The result of work that a coroutine waits for. `future` is None when the result was taken."""
 
     __slots__ = ("future",)
 
@@ -61,8 +62,8 @@ class _Awaited(Generic[T]):
 
 
 class LongWork:
-    """The queue. `elapsed`: a clock in nanoseconds, which measures the slices. One that stands
-    still makes every piece run to its end in one go, as a recording needs it."""
+    """The queue of long work. `elapsed`: a clock in nanoseconds, which measures the slices. With a
+    clock that stands still every piece runs to its end in one slice, as a recording needs it."""
 
     def __init__(self, elapsed: Callable[[], int] = elapsed_ns, at_once: int = AT_ONCE) -> None:
         self._elapsed = elapsed
@@ -75,7 +76,7 @@ class LongWork:
 
     @property
     def under_way(self) -> int:
-        """Pieces that are worked on, without those in line."""
+        """How many pieces are worked on, without those that wait in line."""
         return len(self._active)
 
     def add(
@@ -84,9 +85,9 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = _always,
     ) -> bool:
-        """Work on `steps`. `done` takes what it returns, or the exception that ended it. As soon as
-        `wanted()` is false the work is dropped, and `done` is never called. Returns whether it has
-        ended at once, before its first yield."""
+        """Work on `steps`. `done` gets their result, or the exception that ended them. If
+        `wanted()` becomes false the work is dropped, and `done` is never called. Returns whether
+        the work has ended at once, before its first yield."""
         ended = _step(steps)
         if ended is not None:
             done(ended.pop())
@@ -100,7 +101,8 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool] = _always,
     ) -> None:
-        """The same as `add`, for a caller who has other work to finish: nothing is done at once."""
+        """The same as `add`, but no step is done before this returns, for a caller that has other
+        work to finish."""
         self._waiting.append(_Queued(steps, wanted, done, True))
         self._admit()
 
@@ -110,30 +112,32 @@ class LongWork:
         done: Callable[[T | Exception], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """The same as `add`, for the bytes of a reply: its request has waited in line already, so
-        this does not wait again."""
+        """The same as `add`, for the bytes of a reply. They do not wait in line, because the
+        request has done so."""
         self._active.append(_Queued(steps, wanted, done, False))
         self._schedule()
 
     async def run(self, steps: Steps[T]) -> T:
-        """What `steps` returns; its exceptions are raised. Cancelling the caller drops the work."""
+        """Returns what `steps` return. Raises what they raise. Cancelling the caller drops the
+        work."""
         result = _Awaited[T]()
         self.add(steps, result.set, result.wanted)
         assert result.future is not None
         try:
             return await result.future
         finally:
-            # An error knows the frames that it has passed. If one of them still led to the error,
-            # it would stay until Python looks for cycles, with whatever the steps had at hand.
+            # An exception refers to the frames that it has passed. If one of these frames still
+            # referred to the exception, it would stay until Python looks for cycles, with all that
+            # the steps had in use.
             result.future = None
 
     def pace(self) -> Pace:
-        """For a handler whose request may name thousands of partitions: it counts them."""
+        """Returns a pace for a handler whose request may name thousands of partitions."""
         return Pace(REQUEST_ITEMS, self.turn)
 
     def turn(self) -> asyncio.Future[None]:
-        """Returns when it is the caller's turn. It is for a coroutine, which cannot be a piece
-        because it waits for other things, too: it works one step after each turn."""
+        """Returns a future that is done when it is the caller's turn. It is for a coroutine that
+        waits for other things, too, and so cannot be a piece: it does one step after each turn."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(_: object) -> None:
@@ -171,7 +175,7 @@ class LongWork:
             self._admit()
 
     def _work_on(self, piece: _Queued) -> list[Any] | None:
-        """Works one slice. Returns the result after the last slice, else None."""
+        """Work for one slice. Returns the result in a list after the last step, else None."""
         until = self._elapsed() + SLICE_NS
         ended = None
         while ended is None and self._elapsed() < until:
@@ -184,8 +188,8 @@ def _nothing() -> Steps[None]:
 
 
 def _step(steps: Steps[T]) -> list[T | Exception] | None:
-    """The result or the error if that was the last step. Whoever takes it out leaves the list
-    empty: see `LongWork.run`."""
+    """Do one step. If it was the last one, returns a list with the result or the error. The caller
+    must take it out and so leave the list empty: see `LongWork.run`."""
     try:
         next(steps)
     except StopIteration as ended:

@@ -1,8 +1,9 @@
-"""How long the event loop was kept from its work: every request waits behind that.
+"""Measures how long the event loop was kept from its work, because every request waits for that
+long.
 
-The same timer tells the clock of groups that the loop has come round. While nothing comes it
-rests: it rings every 50 ms instead of every 4. Whatever comes wakes it: what a socket brings, a
-deadline, a request to the admin port.
+The same timer tells the clock of groups that the loop has come round. While the loop has nothing to
+do the timer rests: it rings every 50 ms instead of every 4. Data on a socket, a deadline or a
+request to the admin port wakes it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ log = structlog.get_logger("groupd.loop")
 
 INTERVAL_S = INTERVAL_MS / 1000
 REST_S = 0.05
-"""The interval while the loop has nothing to do. The clock of groups counts up to 100 ms."""
+"""The interval while the loop has nothing to do. It must stay below the 100 ms that the clock of
+groups counts between two rings."""
 
 REST_AFTER = 25
-"""After this many rings in a row in which nothing has come, the loop rests."""
+"""After this many rings in a row in which nothing has happened, the loop rests."""
 
 BUCKET_NS = 10_000_000_000
 BUCKETS = 6
@@ -40,11 +42,10 @@ _NEVER = 1 << 62
 
 
 class LoopStalls:
-    """Looks every 4 ms by how much it comes too late; a stall is seen at most that much shorter
-    than it was. A look takes some 4 microseconds: a thousandth of a core. `clock` is told.
-
-    `awake`: something has come since the last ring. Whoever brings something calls `wake` if it is
-    not set."""
+    """Measures every 4 ms how late its timer is. A stall is seen at most that much shorter than it
+    was. A measurement takes some 4 microseconds: a thousandth of a core. `clock` is told of each
+    ring. `awake`: something has happened since the last ring. A caller that brings work to the loop
+    calls `wake` if `awake` is not set."""
 
     def __init__(
         self, clock: HeardClock | None = None, elapsed: Callable[[], int] = elapsed_ns
@@ -57,12 +58,10 @@ class LoopStalls:
         self._timer: asyncio.TimerHandle | None = None
         self._due_ns = 0
         self.rang_ns = _NEVER
-        """When the timer rang, by `elapsed`; far in the future while it is off."""
+        """When the timer rang last, by `elapsed`; far in the future while it is off."""
         self._longest: deque[tuple[int, int]] = deque(maxlen=BUCKETS)
         self.delays = 0
-        """How many delays of `DELAY_NS` or more there were."""
         self.stalls = 0
-        """How many delays of `STALL_NS` or more there were."""
 
     def start(self) -> None:
         self.clock.start()
@@ -80,7 +79,8 @@ class LoopStalls:
         return self._quiet_rings >= REST_AFTER
 
     def wake(self) -> None:
-        """Something has come, or is due. A loop that rested begins a turn now."""
+        """Something has happened, or is due. If the loop rested, the short rings begin again
+        now."""
         self.awake = True
         if self.resting and self.rang_ns != _NEVER:
             self._quiet_rings = 0
@@ -96,7 +96,7 @@ class LoopStalls:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
 
     def tick(self) -> None:
-        """The timer has fired: take the measure, set the next one."""
+        """The timer has fired: take the measurement, set the next timer."""
         now_ns = self.rang_ns = self._elapsed()
         self.clock.ring()
         late_ns = max(0, now_ns - self._due_ns)
@@ -111,8 +111,8 @@ class LoopStalls:
         self._quiet_rings = 0 if self.awake else self._quiet_rings + 1
         self.awake = False
         self._due_ns = now_ns + int((REST_S if self.resting else INTERVAL_S) * 1e9)
-        # Callbacks run before sockets are polled and timers after it, in uvloop and asyncio alike.
-        # A timer that is set among timers may fire among them, too, with no poll in between:
+        # In uvloop and asyncio alike, callbacks run before sockets are polled and timers after it.
+        # A timer that is set while timers run may fire in the same round, with no poll in between:
         # uvloop does so when other timers of the round have taken longer than the interval.
         asyncio.get_running_loop().call_soon(self._set_timer)
 

@@ -1,4 +1,4 @@
-"""The way of requests about offsets: OffsetCommit, OffsetDelete and OffsetFetch."""
+"""How requests about offsets are handled: OffsetCommit, OffsetDelete and OffsetFetch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from groupd.protocol.messages.offsets import (
 OffsetsRequest = TypeVar("OffsetsRequest", OffsetCommitRequest, OffsetDeleteRequest)
 
 TOPICS_AT_ONCE = 50
-"""Topics of a fetch-all that one piece is about."""
+"""How many topics one piece has when a client fetches all offsets of a group."""
 
 
 # Commit and delete --------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommit
 
 
 def _pieces_of(request: OffsetsRequest) -> Steps[list[OffsetsRequest]]:
-    """The same request for some topics and partitions at a time."""
+    """Returns requests that are each for some of the topics and partitions of `request`."""
     pieces = yield from cut(request.topics)
     return [replace(request, topics=topics) for topics in pieces]
 
@@ -97,8 +97,8 @@ def _delete_in_pieces(
 
 
 def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> None:
-    """Groups in the order of the request. A group that is named more than once with null topics
-    is answered once."""
+    """Fetch the offsets of groups, in the order of the request. A group that is there several times
+    with null topics is answered once."""
     groups = request.groups
     if len(groups) == 1 and not _is_long(broker, groups[0]):
         _ask_fetch(broker, _fetches(broker, context, 1)(0, groups[0]), groups[0])
@@ -109,7 +109,8 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
 def _fetches(
     broker: Broker, context: RequestContext, count: int
 ) -> Callable[[int, OffsetFetchGroup], RequestContext]:
-    """A function (index, group) -> the context of that part of an OffsetFetch of `count` groups."""
+    """Returns a function (index, group) -> the context of that part of an OffsetFetch with `count`
+    groups."""
     gather = Gather(context.token, count, lambda parts: OffsetFetchReply(tuple(parts)))
     failure = partial(_failure, context.api_version)
 
@@ -166,7 +167,7 @@ def _fetch_in_pieces(
 
 
 def _weight(broker: Broker, group: OffsetFetchGroup) -> int:
-    """What a short request about one group costs, counted in partitions."""
+    """The cost of a short request about one group, counted in partitions."""
     hashing = hash_work(group.group_id)
     if group.topics is None:
         topics = broker.shard_of(group.group_id).topics_of(group.group_id)

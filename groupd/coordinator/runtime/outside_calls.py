@@ -1,4 +1,5 @@
-"""Calls of machines: what a shard asks of somebody outside of it, and how the answer comes back."""
+"""Calls of machines: how a shard asks another coordinator or the topics, and how it gets the
+answer."""
 
 from __future__ import annotations
 
@@ -14,19 +15,19 @@ from groupd.protocol.errors import ApiError, ErrorCode
 log = structlog.get_logger("groupd.calls")
 
 Callee = Callable[[OutsideCall], Awaitable[Any]]
-"""Answers a call, or raises: ApiError if that is nothing unusual. It sees to it itself that it ends
-in time."""
+"""Answers a call, or raises an exception: ApiError for a case that is expected. A callee must end
+in time by itself."""
 
 
 def refuse_askers(calls: Iterable[OutsideCall], code: ErrorCode) -> None:
-    """The requests that wait for answers to these calls get none."""
+    """Fail the requests that wait for the answers to these calls."""
     for call in calls:
         if call.token is not NO_TOKEN:
             call.token.fail(code)
 
 
 class OutsideCalls:
-    """Whom the machines of a broker may ask, by name."""
+    """The callees that the machines of a broker may ask, by name."""
 
     def __init__(self) -> None:
         self._callees: dict[str, Callee] = {}
@@ -34,12 +35,13 @@ class OutsideCalls:
         self._closed = False
 
     def add(self, whom: str, callee: Callee) -> None:
-        """From now on calls with this `whom` are answered by `callee`."""
+        """Let `callee` answer calls with this `whom` from now on."""
         self._callees[whom] = callee
 
     def ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
-        """`answered` gets the answer, or the Exception that came instead, in a later turn of the
-        loop; nothing once `close` was called. An Exception other than ApiError is logged."""
+        """Ask the callee. `answered` gets its answer, or the Exception that came instead, in a
+        later turn of the loop. It is not called any more after `close`. An Exception other than
+        ApiError is logged."""
         if self._closed:
             return
         task = asyncio.get_running_loop().create_task(self._ask(call, answered))
@@ -47,7 +49,7 @@ class OutsideCalls:
         task.add_done_callback(self._tasks.discard)
 
     async def answer(self, call: OutsideCall) -> Any:
-        """The answer, or the Exception that came instead."""
+        """Returns the answer, or the Exception that came instead."""
         callee = self._callees.get(call.whom)
         if callee is None:
             return LookupError(f"nobody answers calls to {call.whom}")
@@ -62,7 +64,7 @@ class OutsideCalls:
         except asyncio.CancelledError:
             if self._closed:
                 raise
-            # The callee waited for something that somebody else has cancelled.
+            # Another task cancelled what the callee waited for.
             answer = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{call.whom} was interrupted")
         if isinstance(answer, Exception) and not isinstance(answer, ApiError):
             log.warning(
@@ -71,7 +73,7 @@ class OutsideCalls:
         answered(answer)
 
     def close(self) -> None:
-        """Nobody is asked, and no answer comes any more."""
+        """Cancel all calls. No answer comes any more."""
         self._closed = True
         for task in self._tasks:
             task.cancel()

@@ -1,7 +1,7 @@
-"""Which units this node serves: the one thing that the parts of a broker know of a cluster.
+"""Which units this node serves: all that the parts of a broker know of a cluster.
 
-`Ownership` answers questions; a `UnitServer` is told "serve" and "give up". A node that is alone
-serves everything (`Alone`), so there is one way for both.
+`Ownership` answers questions; a `UnitServer` is told to serve a unit or to give it up. A node that
+is alone serves everything (`Alone`), so the same code works for both.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from groupd.storage.units import (
 
 
 class Ownership(Protocol):
-    """What this node knows of the units. All methods are cheap: requests ask them."""
+    """What this node knows of the units. All methods are cheap, because they are called for each
+    request."""
 
     def serves(self, unit: Unit) -> bool:
         """Whether this node may answer for the unit in this very moment: it owns the unit and its
-        lease lasts."""
+        lease has not run out."""
         ...
 
     def may_answer(self) -> bool:
-        """Whether the lease of this node lasts. Asked before everything that is answered from
-        memory."""
+        """Whether the lease of this node has not run out. Asked before each answer from memory."""
         ...
 
     async def answering(self, since_ms: int) -> bool:
-        """Wait until this node may answer, but no longer than a lease after `since_ms`, by the
+        """Wait until this node may answer, but at most until one lease after `since_ms` by the
         monotonic clock. Returns whether it may."""
         ...
 
@@ -36,32 +36,33 @@ class Ownership(Protocol):
         ...
 
     def epoch(self, unit: Unit, since: int = 0) -> int:
-        """The epoch at which `leader` leads the unit, counted from the epoch `since`, at which a
-        partition of it was made: that is the leader epoch that clients see. -1: this node has not
-        heard yet of who leads the unit since then. 0 where a node is alone."""
+        """The epoch at which `leader` leads the unit. It is counted from `since`, the epoch at
+        which a partition of the unit was created: that is the leader epoch that clients see. -1:
+        this node does not know yet which node has led the unit since then. 0 where a node is
+        alone."""
         ...
 
     def only_leader(self) -> tuple[int, int] | None:
-        """(leader, epoch) where all units have the same; None where they may not."""
+        """(leader, epoch) if they are the same for all units; None if they may differ."""
         ...
 
 
 class UnitServer(Protocol):
-    """Serves units of one kind. Calls for one unit come one after the other."""
+    """Serves units of one kind. Calls for the same unit never overlap."""
 
     async def serve(self, unit: Unit, epoch: int) -> None:
-        """Load the unit and serve it. Returns when it is served, or when it cannot be loaded for
-        now and is tried again later; `give_up` and `drop` end those attempts."""
+        """Load the unit and serve it. Returns when the unit is served, or when it cannot be loaded
+        for now and is tried again later. `give_up` and `drop` end those attempts."""
         ...
 
     async def give_up(self, unit: Unit) -> None:
-        """Refuse everything that is new, make durable and answer what is under way. Afterwards
-        nothing is read or written for the unit any more. The unit may never have been served."""
+        """Refuse new requests, make durable and answer what is under way. Afterwards nothing is
+        read or written for the unit any more. The unit may never have been served."""
         ...
 
     def drop(self, unit: Unit) -> None:
-        """The lease is lost: refuse everything at once and forget the unit. Writes that are under
-        way are fenced by the store."""
+        """The lease has run out: refuse everything at once and forget the unit. Writes that are
+        under way are fenced by the store."""
         ...
 
 

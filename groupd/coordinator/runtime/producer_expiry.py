@@ -1,8 +1,8 @@
-"""Idle producers are forgotten, in the logs of topics and of shards.
+"""Forgets idle producers, in the logs of topics and of shards.
 
-The rule is Kafka's: every `producer_id_expiration_check_interval_ms` those go that have no open
-transaction and whose last batch is `producer.id.expiration.ms` old by its timestamps. A producer
-that writes again starts as one that was never seen. Logs are looked at in slices.
+The rule is Kafka's: every `producer_id_expiration_check_interval_ms` a producer is forgotten if it
+has no open transaction and if its last batch is `producer.id.expiration.ms` old by its timestamps.
+If it writes again it is treated like a new producer. Logs are checked in slices.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.clock import Alarm, Clock
 
 TURN_PRODUCERS = 2000
-"""Producers, or logs without any, between two turns for others: below a millisecond."""
+"""How many producers, or logs without any, are checked between two turns for other work: below a
+millisecond."""
 
 Logs = Callable[[], Iterable[ProducerStates]]
 
 
 class ProducerExpiry:
-    """Forgets idle producers between `start` and `close`. `logs`: functions that give the producers
-    of each log at the time of a check; more of them may be added."""
+    """Forgets idle producers between `start` and `close`. `logs`: functions that return the
+    producers of each log at the time of a check. More functions may be added."""
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, logs: Logs) -> None:
         self.logs: list[Logs] = [logs]

@@ -24,7 +24,8 @@ QUICK_LOADS = 3
 
 @cache
 def _logger(kind: str) -> Any:
-    """One for all owners of a kind: they are made by the dozen when a daemon starts."""
+    """Returns the logger for all owners of a kind: they are made by the dozen when a daemon
+    starts."""
     return structlog.get_logger(f"groupd.{kind}")
 
 
@@ -32,20 +33,18 @@ Load = Callable[[], Awaitable[None]]
 
 
 class Loadable(Protocol):
-    """What is loaded from a log."""
-
     state: CoordinatorState
     loaded_records: int
 
     async def load(self) -> None:
-        """Raises LoadFailed or LogError."""
+        """Read the log and serve. Raises LoadFailed or LogError."""
         ...
 
 
 class Reload:
-    """Loads its owner. If that fails the owner is FAILED, so it refuses requests while the others
-    serve, and it is tried again with growing pauses, unless its log is damaged. `kind` and `where`
-    are for messages."""
+    """Loads its owner. If that fails the owner is FAILED and refuses requests, while other shards
+    serve. Unless the log is damaged the load is tried again with growing pauses. `kind` and `where`
+    are used in messages."""
 
     __slots__ = ("_began_ms", "_clock", "_kind", "_log", "_owner", "_task", "_where")
 
@@ -55,12 +54,12 @@ class Reload:
         self._kind = kind
         self._where = where
         self._began_ms: deque[int] = deque(maxlen=QUICK_LOADS)
-        """When the last loads began, without the first of all."""
+        """When the last loads began, without the very first one."""
         self._log = _logger(kind)
         self._task: asyncio.Task[None] | None = None
 
     async def load_first(self, load: Load) -> None:
-        """The load at the start; `load()` may know more of the log than later ones."""
+        """Load at the start. `load()` may know more about the log than later loads do."""
         try:
             await self._try(load)
         except LogError:
@@ -68,9 +67,9 @@ class Reload:
                 self.start(BACKOFF_MS)
 
     def start(self, delay_ms: int) -> None:
-        """Load in a task of its own, after `delay_ms`, until it works or cannot work. After
-        several in a short time there is a pause: what a load leads to may fail each time, such as
-        the write of its records."""
+        """Load in a task of its own, first after `delay_ms`, until the load succeeds or cannot
+        succeed. After several loads in a short time there is a pause: the shard may fail each time
+        soon after its load, for example when it writes its first records."""
         began_ms, now_ms = self._began_ms, self._clock.monotonic_ms()
         if len(began_ms) == QUICK_LOADS and now_ms - began_ms[0] < BACKOFF_MS:
             delay_ms = max(delay_ms, BACKOFF_MS)
@@ -82,7 +81,7 @@ class Reload:
             self._task.cancel()
 
     async def ended(self) -> None:
-        """The task, if there was one, runs no more."""
+        """Wait until the task has ended, if there is one."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -101,7 +100,8 @@ class Reload:
                 return
 
     async def _try(self, load: Load) -> bool:
-        """False: there is no use in another attempt. Raises LogError if there may be."""
+        """Load once. Returns False if another attempt is of no use. Raises LogError if it may
+        be."""
         try:
             await load()
         except (LoadFailed, LogError) as error:

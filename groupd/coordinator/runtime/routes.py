@@ -1,4 +1,4 @@
-"""The way of every group request: what is checked, who answers it, how it fails.
+"""How every group request is handled: what is checked, what answers it, how it fails.
 
 `ROUTES` is the one table. A request for one group goes to the shard of that group. A request about
 many groups or partitions is split into questions to shards (`Broker.ask`), whose answers a `Gather`
@@ -44,8 +44,8 @@ from groupd.protocol.wire.registry import Failure
 
 
 def _of_error(make_reply: Callable[[Any, ApiError], Any]) -> Failure:
-    """A `Failure` made of a function of `groupd.coordinator.core.classic_group.answers`, which
-    takes the error as an exception."""
+    """Returns a `Failure` made of a function of `groupd.coordinator.core.classic_group.answers`,
+    which takes the error as an exception."""
     return lambda request, code, message: make_reply(request, ApiError(code, message))
 
 
@@ -72,11 +72,11 @@ ROUTES: Mapping[type, Route] = {
     ListGroupsRequest: Route(None, group_routes.list_groups),
     DeleteGroupsRequest: Route(None, group_routes.delete_groups),
 }
-"""Request type -> its route. What is not in here is for the data plane."""
+"""Request type -> its route. Requests of other types are for the data plane."""
 
 
 def failure_for(request: Any, default: Failure) -> Failure:
-    """The `Failure` of a request, for use outside of a broker: see `Route`. `default`: that of its
-    API."""
+    """Returns the `Failure` of a request, for use outside of a broker: see `Route`. `default`: the
+    failure of its API."""
     route = ROUTES.get(type(request))
     return default if route is None or route.failure is None else route.failure

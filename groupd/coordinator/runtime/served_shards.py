@@ -1,5 +1,5 @@
-"""The shards of one coordinator that this node serves: who takes them and gives them up, and what
-others see of their logs."""
+"""The shards of one coordinator that this node serves: how it takes them and gives them up, and
+what other parts may see of their logs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ServedShards(Generic[S]):
     """The `UnitServer` of a coordinator's units (`runtime.ownership`), and the `CoordinatorLogView`
     of its topic (`topics.coordinator_logs`).
 
-    `name`: of such shards, in messages. `make(number, owned)`: a shard that is not loaded yet;
-    `owned` is its unit in a cluster. Whoever makes them has each call `wake` when its high
+    `name`: what the shards are called in messages. `make(number, owned)`: returns a shard that is
+    not loaded yet; `owned` is its unit in a cluster. The shard must call `wake` whenever its high
     watermark moves or its state changes.
     """
 
@@ -33,28 +33,28 @@ class ServedShards(Generic[S]):
         self._waiting: dict[int, set[asyncio.Event]] = {}
 
     def take(self, number: int, owned: OwnedUnit | None = None) -> S:
-        """A shard that this node serves from now on; it is not loaded yet."""
+        """Make a shard that this node serves from now on. It is not loaded yet."""
         shard = self.by_number[number] = self._make(number, owned)
         return shard
 
     def leave(self, shard: S) -> None:
-        """A shard, closed, that another node serves from now on."""
+        """Remove a closed shard, which another node serves from now on."""
         if self.by_number.get(shard.partition) is shard:
             del self.by_number[shard.partition]
 
     @property
     def loading(self) -> int:
-        """How many do not serve yet."""
+        """How many shards do not serve yet."""
         return sum(one.state is not CoordinatorState.ACTIVE for one in self.by_number.values())
 
     @property
     def failed(self) -> list[str]:
-        """Names of the logs whose shards could not be loaded."""
+        """The names of the logs whose shards could not be loaded."""
         shards = self.by_number.values()
         return [one.log_name for one in shards if one.state is CoordinatorState.FAILED]
 
     def not_ready(self) -> str | None:
-        """Why not all of them serve; None if they do."""
+        """Says why not all shards serve; None if they do."""
         if failed := self.failed:
             names = ", ".join(failed)
             return f"{len(failed)} {self.name} cannot be loaded, see the log: {names}"
@@ -64,12 +64,12 @@ class ServedShards(Generic[S]):
     # Units of a cluster -------------------------------------------------------------------
 
     async def serve(self, unit: Unit, epoch: int) -> None:
-        """Until the shard is loaded, requests for it get COORDINATOR_LOAD_IN_PROGRESS."""
+        """Load the shard. Until it is loaded, requests for it get COORDINATOR_LOAD_IN_PROGRESS."""
         await self.take(unit.number, OwnedUnit(unit, epoch)).load_first()
 
     async def give_up(self, unit: Unit) -> None:
-        """What waits in the shard gets NOT_COORDINATOR; what was accepted becomes durable and is
-        answered."""
+        """Close the shard. Requests that are parked in it get NOT_COORDINATOR. Records that were
+        accepted become durable, and their requests are answered."""
         shard = self.by_number.get(unit.number)
         if shard is not None:
             shard.close()
@@ -93,11 +93,11 @@ class ServedShards(Generic[S]):
         return shard.start_offset, shard.durable_offset
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:
-        """The log is not cleaned, unless a subclass says so."""
+        """(0, 0): the log is not cleaned, unless a subclass says so."""
         return 0, 0
 
     def producers(self, partition: int) -> ProducerStates | None:
-        """No producer writes to the log, unless a subclass says so."""
+        """None: no producer writes to the log, unless a subclass says so."""
         return None
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
@@ -120,12 +120,12 @@ Shard = ShardRuntime | ForeignShard
 
 
 class GroupShards(ServedShards[ShardRuntime]):
-    """`count`: of all shards, here or elsewhere."""
+    """The shards of groups. `count`: of all shards, on this node or on others."""
 
     def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], ShardRuntime]) -> None:
         super().__init__("shards", make)
         self.in_order: list[ShardRuntime] = []
-        """The shards of this process, by partition. The list itself stays the same."""
+        """The shards of this process, by partition. The list object itself stays the same."""
         self.places: list[Shard] = [ForeignShard(number) for number in range(count)]
         """All shards, by partition; those of other nodes are `ForeignShard`s."""
 
@@ -141,7 +141,8 @@ class GroupShards(ServedShards[ShardRuntime]):
         super().leave(shard)
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:
-        """How far the history has been folded, and up to where the compacted log stands for it."""
+        """How far the history has been cleaned, and up to which offset the compacted log stands for
+        it."""
         shard = self.by_number.get(partition)
         opened = None if shard is None else shard.log
         return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)

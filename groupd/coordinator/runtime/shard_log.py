@@ -1,12 +1,12 @@
-"""The two logs of a shard: its history, and what the cleaner has made of that.
+"""The two logs of a shard: its history, and what the cleaner has made of it.
 
-The *history* is the log that the shard writes. Below its clean offset the cleaner has folded it in
+The *history* is the log that the shard writes. Below its clean offset the cleaner has cleaned it in
 place, which happens when the retention of the history has passed. Until then the *compacted* log
-holds the same state in less: everything below its clean offset, folded. Either is complete without
-the other: a shard is its history, or the compacted log and the history from its clean offset on.
+holds the same state in fewer records: everything below its clean offset, cleaned. A shard can be
+loaded from the history alone, or from the compacted log and the history from its clean offset on.
 
-The compacted log counts only while it is ahead of the clean part of the history: behind it the
-history may lack tombstones of what the compacted log still has.
+The compacted log is used only while it is ahead of the clean part of the history. If it is behind,
+the history may lack tombstones for records that the compacted log still has.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from groupd.storage.units import OwnedUnit
 
 
 class OwnedLog(Struct):
-    """One of the logs, owned by this process. `clean_offset` moves with the cleaner; `records`:
-    how many are below it, 0 if nobody has counted them yet."""
+    """One of the two logs, owned by this process. The cleaner moves `clean_offset`. `records`: how
+    many are below it, 0 if they have not been counted yet."""
 
     name: str
     owner_epoch: int
@@ -32,15 +32,15 @@ class OwnedLog(Struct):
 
 
 class ShardLog(Struct):
-    """Both logs as they were opened. `next_offset`: where the history ended then; `owned`: the
-    shard's unit in a cluster."""
+    """Both logs as they were opened. `next_offset`: the end of the history at that time. `owned`:
+    the shard's unit in a cluster."""
 
     history: OwnedLog
     compacted: OwnedLog
     next_offset: int
     owned: OwnedUnit | None = None
     damaged: bool = False
-    """The compacted log cannot be used and is to be made again."""
+    """The compacted log cannot be used and must be made again."""
 
     @property
     def compacted_end(self) -> int:
@@ -52,8 +52,8 @@ class ShardLog(Struct):
 async def open_shard_logs(
     logs: PartitionLogs, partitions: Sequence[int], owned: OwnedUnit | None = None
 ) -> dict[int, ShardLog]:
-    """Take ownership of the logs of shards, in one transaction; in a cluster of one shard, which
-    this node owns as `owned`. Raises LogError."""
+    """Take ownership of the logs of shards, in one transaction. In a cluster only one shard is
+    opened at a time, whose unit is `owned`. Raises LogError."""
     names = [name(p) for name in (offsets_log_name, compacted_log_name) for p in partitions]
     opened = await logs.open_many(names, owned)
     return {

@@ -1,7 +1,7 @@
 """The shard of groups: a `LogShard` whose machine is a `GroupCoordinatorShard`.
 
 Beside what every shard does, it keeps the producers of its log and writes the markers that end
-their transactions, hears of new topics and of dynamic configs, and gives leases on replies
+their transactions, takes new topics and dynamic configs, and gives leases on replies
 (`ShardLease`). `inspect` is for the admin port.
 """
 
@@ -42,8 +42,8 @@ from groupd.storage.units import OwnedUnit
 log = structlog.get_logger("groupd.shard")
 
 DELETED_TOPICS_MAX = 1000
-"""A shard remembers at most this many deleted topics, the newest ones. After a load it forgets
-their offsets. Offsets of topics that were deleted earlier go by the retention time."""
+"""A shard remembers at most this many deleted topics, the newest ones, whose offsets it deletes
+after a load. Offsets of topics that were deleted earlier expire by the retention time."""
 
 BEING_WRITTEN = "changes of the group are being written to the log"
 
@@ -51,7 +51,7 @@ _ACTIVE = CoordinatorState.ACTIVE
 
 
 class ShardRuntime(LogShard[GroupCoordinatorShard]):
-    """The groups of one partition of `__consumer_offsets`."""
+    """One partition of `__consumer_offsets` with its groups."""
 
     def __init__(
         self,
@@ -67,12 +67,13 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self._shared = shared
         self._owned = owned
         self.deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
-        """Topics whose offsets may be in the log still: deleted while nobody served the shard, or
-        their tombstones are not durable yet. A load begins to forget them anew."""
+        """Topics whose offsets may still be in the log: they were deleted while the shard was not
+        served, or the tombstones of their offsets are not durable yet. After a load the shard
+        deletes these offsets again."""
 
     @property
     def shard(self) -> GroupCoordinatorShard:
-        """The machine; another one after a reload."""
+        """The machine. A reload replaces it."""
         return self.machine
 
     # Loading ------------------------------------------------------------------------------
@@ -107,8 +108,8 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
             waiter.may_repeat(ShardLease(self, self._journal.pending, outcome.steady))
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
-        """The new image. A shard that is loading gets it when it is made (`make_shard`), and
-        forgets the offsets of deleted topics once it is loaded."""
+        """Take the new image. A shard that is loading gets it when it is made (`make_shard`), and
+        deletes the offsets of deleted topics once it is loaded."""
         self.deleted.extend(delta.deleted_at(now.wall_ms))
         self.input(lambda: self.machine.on_metadata(delta, now))
 
@@ -116,11 +117,12 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self.machine.set_group_configs(group_id, configs)
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """The topics for which a group has committed offsets, and so many of each."""
+        """Returns the topics for which a group has committed offsets, and the offsets of each,
+        which can be counted."""
         return self.machine.offsets.store.topics(group_id)
 
     def rests(self, group_id: str) -> bool:
-        """Whether the shard serves and nothing of the group waits for the log."""
+        """Whether the shard serves and no record of the group waits for the log."""
         return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
 
     def encode(self, records: Sequence[Record]) -> EncodedWrite:
@@ -137,9 +139,9 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
             self.deleted.clear()
 
     def write_marker(self, marker: Marker, waiter: Waiter) -> None:
-        """The end of a transaction: its pending offsets are decided at once, and `waiter` is
-        answered with NONE when the marker is durable, or with the code that says why not. Whoever
-        reads one of the groups concerned waits for the marker too."""
+        """End a transaction. Its pending offsets are committed or dropped at once. `waiter` is
+        answered with NONE when the marker is durable, or with the code that says why not. Requests
+        that read one of the groups concerned wait for the marker too."""
         if self.state is not CoordinatorState.ACTIVE:
             waiter.fail(REFUSALS[self.state])
             return
@@ -151,7 +153,7 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
             self.producers.marked(marker, journal.next_offset, now.wall_ms)
             replies = [(waiter, ErrorCode.NONE)]
             journal.accept_marker(marker, groups, replies, now.monotonic_ms)
-        except ApiError as error:  # the check's: nothing has changed
+        except ApiError as error:  # from the check: nothing has changed
             waiter.fail(error.code)
             return
         except Exception:
@@ -164,11 +166,11 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
 
 
 class ShardLease:
-    """When the stored reply to a steady heartbeat may be sent again. The core's lease says that
-    group, member and settings have not changed. What the core cannot see is added here: the shard
-    is the one that gave the lease and still serves, and no record of the group waits for the log.
-    ADR 10 says what this costs to keep. `pending`: the groups with records that are not durable
-    yet, as the journal of that shard knows them."""
+    """Says as long as the stored reply to a steady heartbeat may be sent again. The core's lease
+    says that group, member and settings have not changed. This class adds what the core cannot see:
+    the shard has not been replaced since and still serves, and no record of the group waits for the
+    log. ADR 10 says what this costs to keep. `pending`: the groups with records that are not
+    durable yet, from the journal of the shard."""
 
     __slots__ = ("_group_id", "_holder", "_machine", "_now_ms", "_pending", "_renew")
 
@@ -181,7 +183,6 @@ class ShardLease:
         self._now_ms = holder.clock.monotonic_ms
 
     def renew(self) -> bool:
-        """See `groupd.coordinator.runtime.waiting.Lease`."""
         holder = self._holder
         return (
             holder.machine is self._machine
@@ -195,8 +196,8 @@ class ShardLease:
 def inspect_lazily(
     shard: ShardRuntime, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
-    """What `inspect_group_lazily` gives; `blocked` also has transactions that hold offsets back,
-    and a write that is under way."""
+    """Returns what `inspect_group_lazily` returns. `blocked` also has transactions that hold
+    offsets back, and a write that is under way."""
     shown = inspect_group_lazily(shard.shard.state, group_id, now, after)
     if shown is not None:
         writing = [] if shard.rests(group_id) else [wait(BEING_WRITTEN)]
@@ -206,6 +207,6 @@ def inspect_lazily(
 
 
 def inspect(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] | None:
-    """`inspect_lazily`, with lists."""
+    """The same as `inspect_lazily`, with lists."""
     shown = inspect_lazily(shard, group_id, now)
     return None if shown is None else with_lists(shown)

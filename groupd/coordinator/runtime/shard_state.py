@@ -1,4 +1,5 @@
-"""The states of a shard at work, what each of them answers, and the shard of another node."""
+"""The states of a shard, the error for each of them, what shards share, and a shard of another
+node."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ def _no_events(number: int, events: list[Event]) -> None:
 class RuntimeParts(Struct, frozen=True):
     """What all shards of a kind share. `on_progress(number)`: the high watermark of a shard has
     moved, or its state has changed. `may_answer()`: whether this node may answer from memory now.
-    `on_events(number, events)`: facts that a machine tells. `processing`: how long requests took;
-    `work`: where tasks run; `calls`: whom a machine may ask."""
+    `on_events(number, events)`: takes the events of a machine. `processing`: how long requests
+    took. `work`: where tasks run. `calls`: what answers the calls of machines."""
 
     writer: LogWriter
     clock: Clock
@@ -66,7 +67,7 @@ class RuntimeParts(Struct, frozen=True):
 
 
 class GroupShardParts(Struct, frozen=True):
-    """What all shards of groups share, beside the `parts` of every shard."""
+    """What all shards of groups share: the `parts` of every shard, and more."""
 
     make_shard: Callable[[], GroupCoordinatorShard]
     bring_up_to_date: Callable[[GroupCoordinatorShard], None]
@@ -75,8 +76,8 @@ class GroupShardParts(Struct, frozen=True):
 
 
 class ForeignShard:
-    """A shard that another node of the cluster serves. It stands where a `ShardRuntime` would and
-    refuses everything with NOT_COORDINATOR, so that clients look for the coordinator again."""
+    """A shard that another node of the cluster serves. It takes the place of a `ShardRuntime` and
+    refuses every request with NOT_COORDINATOR, so that clients look for the coordinator again."""
 
     state = CoordinatorState.CLOSED
 
@@ -91,8 +92,8 @@ class ForeignShard:
         waiter.fail(REFUSALS[self.state])
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """No topics: a shard that is served elsewhere has no groups here."""
+        """Returns no topics: the groups of this shard are on another node."""
         return {}
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Nothing to do: the other node hears of them too."""
+        """Does nothing: the other node gets the configs too."""

@@ -1,5 +1,5 @@
-"""A timer at the earliest of some deadlines, and the two of a shard: its deadlines, and writes that
-take too long."""
+"""Timers at the earliest of several times: of the deadlines of a shard, and of writes that take too
+long."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from groupd.coordinator.runtime.waiting import time_out
 log = structlog.get_logger("groupd.shard")
 
 EXPIRED_AT_ONCE = 10
-"""Deadlines handled in one go, a millisecond or two, so that others have their turn when thousands
-of members have died at once. A number, not a time, so that a recording can be replayed."""
+"""How many deadlines are handled in one go, which takes a millisecond or two. Other work gets a
+turn in between when thousands of members have died at once. It is a number, not a time, so that a
+recording can be replayed."""
 
 EXPIRE_RETRY_MS = 500
-"""A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
+"""After this time a deadline is handled again if that has failed (a bug): a member must not live
+for ever."""
 
 
 class Timed(Protocol):
-    """Deadlines: those of a machine (`machine.Machine`), or `Deadlines` themselves."""
+    """Something with deadlines: a machine (`machine.Machine`), or a `Deadlines` itself."""
 
     def next_deadline(self) -> int | None: ...
 
@@ -36,7 +38,7 @@ class Timed(Protocol):
 
 
 class Serving(Protocol):
-    """The shard at work, as far as its timer needs it."""
+    """The part of a shard that its timer uses."""
 
     @property
     def machine(self) -> Timed: ...
@@ -45,9 +47,9 @@ class Serving(Protocol):
 
 
 class DeadlineTimer:
-    """Rings at the earliest of the deadlines that `running` gives, and handles those that are due;
-    None: they rest. `expire(key, now)` handles a deadline; False if it failed, and then it comes
-    again."""
+    """Rings at the earliest of the deadlines of `running()`, and handles those that are due. While
+    `running()` is None no deadline passes. `expire(key, now)` handles a deadline. It returns False
+    if that failed, and the deadline is handled again later."""
 
     __slots__ = ("_alarm", "_clock", "_expire", "_running")
 
@@ -64,7 +66,7 @@ class DeadlineTimer:
 
     @property
     def at_ms(self) -> int | None:
-        """When the timer rings; None while it is off."""
+        """When the timer rings, in monotonic ms; None while it is off."""
         return self._alarm.at_ms
 
     def arm(self) -> None:
@@ -82,17 +84,18 @@ class DeadlineTimer:
         deadlines, now = self._running(), self._clock.now()
         if deadlines is None:
             return
-        # Only up to the time of the alarm: heartbeats that came later may not have been read yet.
+        # Only deadlines up to the time of the alarm: heartbeats that came later may not have been
+        # read yet.
         for key in deadlines.pop_due(self._alarm.rang_for_ms, EXPIRED_AT_ONCE):
             if self._running() is not deadlines:
-                return  # what the one before has led to has ended them
+                return  # the deadline before has stopped the shard
             if not self._expire(key, now):
                 deadlines.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()
 
 
 class ShardDeadlines(DeadlineTimer):
-    """The timer of a shard."""
+    """The timer for the deadlines of a shard, while it is active."""
 
     __slots__ = ()
 
@@ -106,8 +109,8 @@ class ShardDeadlines(DeadlineTimer):
 
 
 class CommitTimeout:
-    """Refuses the requests of writes that wait in the journal for longer than `timeout_ms`; the
-    writes may still commit. `journal()` is the one in use."""
+    """Refuses the requests whose records wait in the journal for longer than `timeout_ms`. The
+    records may still be committed. `journal()` returns the journal that is in use."""
 
     __slots__ = ("_alarm", "_clock", "_journal", "_partition", "_timeout_ms")
 

@@ -1,6 +1,7 @@
-"""Durations of the hot path, kept as the last values and made into percentiles when scraped.
+"""Durations of frequent operations. The last values are kept, and made into percentiles when
+metrics are scraped.
 
-Recording is one append to a bounded deque (some 30 ns); sorting happens at the scrape.
+Adding a value is one append to a bounded deque (some 30 ns); sorting happens at the scrape.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 class Durations:
-    """The last `VALUES_KEPT` durations of one kind, in ns. `add(ns)` records one."""
+    """The last `VALUES_KEPT` durations of one kind, in ns. `add(ns)` adds one."""
 
     __slots__ = ("_values", "add")
 
@@ -23,7 +24,7 @@ class Durations:
         self.add = self._values.append
 
     def quantiles(self) -> Mapping[str, float]:
-        """ms by "max", "p50", "p95", "p99", "p999" (nearest rank); 0 without values."""
+        """Returns ms by "max", "p50", "p95", "p99", "p999" (nearest rank); all 0 without values."""
         values = sorted(self._values) or [0]
         last = len(values) - 1
         found = {"max": values[last] / NS_PER_MS}
@@ -34,11 +35,10 @@ class Durations:
 
 
 class WriterStats:
-    """What group commit costs for the logs of the coordinators; those of topics are not in here.
-
-    `linger`: from a log's first waiting record to the start of the transaction that takes it;
-    `flush`: the transaction and the answers; `purgatory`: both, what a request waits for.
-    """
+    """What group commit costs for the logs of coordinators, without the logs of topics. `linger`:
+    from the first waiting record of a log to the start of the transaction that takes it. `flush`:
+    the transaction and the answers. `purgatory`: both together, which is how long a request
+    waits."""
 
     __slots__ = ("flush", "flushes", "linger", "purgatory")
 

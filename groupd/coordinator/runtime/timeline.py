@@ -1,12 +1,12 @@
 """The last events of each group, for the admin port and for failing tests.
 
-There are three bounds: events per group, groups, and events of all groups together; the group that
-has been quiet for longest goes first. Without them a thousand new groups would hold as many
-megabytes of events as of members.
+There are three bounds: events per group, groups, and events of all groups together. The group that
+has been quiet for longest is dropped first. Without these bounds a thousand new groups would need
+as many megabytes for events as for members.
 
-Events are kept as JSON and read again when somebody asks for them; sequence numbers and times stand
-in arrays. As objects they would take several times the memory, and the garbage collector would look
-at all of them again and again while many members come or go.
+Events are kept as JSON and decoded when they are asked for; sequence numbers and times are in
+arrays. As objects they would take several times the memory, and the garbage collector would examine
+all of them again and again while many members join and leave.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ LINE_MAX = 240
 
 class _Events:
     """The events of one group, oldest first, as JSON. `times`: sequence number and wall ms of each,
-    in turn. `start`: sequence number, wall ms and event with which the last rebalance began, for
-    the time when later events have pushed it out; `awaits_target`: further epochs belong to it.
-    `last`: what `last_rebalance` has found; None = there have been events since."""
+    in turn. `start`: sequence number, wall ms and event with which the last rebalance began; it is
+    kept when later events have pushed that event out. `awaits_target`: further epochs belong to the
+    same rebalance. `last`: what `last_rebalance` returns; None if there were events since it was
+    found."""
 
     __slots__ = ("awaits_target", "events", "last", "start", "times")
 
@@ -62,8 +63,8 @@ class Timeline:
         self._sequence = 0
 
     def add(self, events: Iterable[Event], wall_ms: int) -> None:
-        """The events of one input. Their sequence numbers follow each other; the next input begins
-        after a gap."""
+        """Add the events of one input. Their sequence numbers are consecutive; before the next
+        input there is a gap."""
         for event in events:
             group = self._groups.get(event.group_id)
             if group is None:
@@ -96,7 +97,8 @@ class Timeline:
             self._count -= len(gone.events)
 
     def of(self, group_id: str) -> list[dict[str, Any]]:
-        """The events of a group as pages show them; none of a group without events."""
+        """Returns the events of a group as pages show them; an empty list for a group without
+        events."""
         group = self._groups.get(group_id)
         if group is None:
             return []
@@ -107,8 +109,9 @@ class Timeline:
         ]
 
     def inputs(self, group_id: str) -> Iterator[tuple[int, list[Event]]]:
-        """What `rebalance_fold` takes: the wall ms of each input, and its events of the group. The
-        start of the last rebalance is among them even if events that followed it are forgotten."""
+        """Yields what `rebalance_fold` takes: the wall ms of each input, and its events of the
+        group. The event that began the last rebalance is included even if later events have been
+        dropped."""
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -126,20 +129,20 @@ class Timeline:
         yield at, some
 
     def find_last(self, group_id: str, pace: Pace) -> Steps[None]:
-        """Find what `last_rebalance` tells if there have been events since. `pace`: what was done
-        since the last stop, for this group and others."""
+        """Find what `last_rebalance` returns, if there were events since it was last found. `pace`:
+        shared with the other groups that the caller goes through."""
         group = self._groups.get(group_id)
         if group is None or group.last is not None:
             return
         newest = group.times[-2]
         found = yield from rebalance_steps(self.inputs(group_id), pace=pace)
-        if newest == group.times[-2]:  # nothing has happened during the stops
+        if newest == group.times[-2]:  # no event has come during the stops
             known = bool(found) and found[-1].known
             group.last = (found[-1].since, cause_text(found[-1])) if known else ()
 
     def last_rebalance(self, group_id: str) -> dict[str, Any] | None:
-        """When the last rebalance of a group began, and why; None: not known. Lists of groups ask
-        for it again and again, so it is found once after each event."""
+        """Returns when the last rebalance of a group began, and why; None if that is not known.
+        Lists of groups ask for it again and again, so it is kept until the next event."""
         group = self._groups.get(group_id)
         if group is None:
             return None
@@ -147,8 +150,8 @@ class Timeline:
         return {"timestamp_ms": group.last[0], "cause": group.last[1]} if group.last else None
 
     def latest(self, count: int) -> Generator[None, None, list[dict[str, Any]]]:
-        """The last events of all groups, oldest first, each with its `group_id`. A generator that
-        stops where other work may run."""
+        """Returns the last events of all groups, oldest first, each with its `group_id`. A
+        generator that stops where other work may run."""
         known: dict[int, tuple[int, str, bytes]] = {}
         newest = yield from smallest(self._backwards(known), count)
         found = []
@@ -160,8 +163,8 @@ class Timeline:
         return found
 
     def _backwards(self, known: dict[int, tuple[int, str, bytes]]) -> Iterator[int]:
-        """The negative sequence number of each event, so newer events have lesser numbers; `known`
-        gets the events by it."""
+        """Yields the negative sequence number of each event, so newer events have lesser numbers.
+        The events are added to `known` by that number."""
         for group_id, group in list(self._groups.items()):
             times = group.times
             for at, wall_ms, event in zip(times[::2], times[1::2], list(group.events), strict=True):
@@ -174,7 +177,7 @@ _NO_MORE_EPOCHS = (
     EventKind.GROUP_CONVERTED,
     EventKind.GROUP_DELETED,
 )
-"""After these, a new epoch begins a rebalance."""
+"""After one of these, a new epoch begins another rebalance."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
 
@@ -194,7 +197,7 @@ def _shown(sequence: int, wall_ms: int, encoded: bytes) -> dict[str, Any]:
 
 
 def timeline_text(events: Sequence[Mapping[str, Any]]) -> str:
-    """The last `LINES_MAX` events, one a line."""
+    """Returns the last `LINES_MAX` events, one a line."""
     if not events:
         return "  (no events)"
     left_out = len(events) - LINES_MAX

@@ -1,9 +1,9 @@
 """The group side of transactions: TxnOffsetCommit (28), and markers for `__consumer_offsets`.
 
 Rules (docs/spec/offsets-and-log.md#2.1, #2.2 and #3.4): the transaction coordinator is asked before
-the shard, unless the producer's transaction is open in the shard's log already, or (before v5)
-verification is off. From v5 on the same question adds the partition to the transaction. If a marker
-ends the transaction before the answer comes, the answer does not count.
+the shard. It is not asked if the producer's transaction is open in the shard's log already, or
+(before v5) if verification is off. From v5 on the same question adds the partition to the
+transaction. If a marker ends the transaction before the answer comes, the answer does not count.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetComm
 from groupd.protocol.wire.registry import Failure
 
 ABORTABLE_FROM = 4
-"""Versions that know TRANSACTION_ABORTABLE."""
+"""The first version that knows TRANSACTION_ABORTABLE."""
 ADDS_FROM = 5
-"""Versions that add the partition to the transaction."""
+"""The first version that adds the partition to the transaction."""
 
 _SHOWN: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -44,7 +44,7 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-"""What clients see of a refusal that is not made for them
+"""What clients get instead of codes that are not meant for them
 (docs/spec/offsets-and-log.md#2.2)."""
 
 
@@ -54,8 +54,8 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
 def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
-    """The route of TxnOffsetCommit. A long request goes in pieces, one after the other: the first
-    may have to add the partition to the transaction."""
+    """The route of TxnOffsetCommit. The pieces of a long request are handled one after the other:
+    the first may have to add the partition to the transaction."""
     if not is_long(request.topics):
         _commit(broker, context, request)
         return
@@ -70,7 +70,7 @@ async def _in_pieces(
     pieces = await broker.work.run(cut(request.topics))
     parts: list[TxnOffsetCommitReply] = []
     for topics in pieces:
-        await broker.work.turn()  # a piece that is refused is answered at once
+        await broker.work.turn()  # so that pieces that are refused at once do not hold the loop
         piece = replace(request, topics=topics)
         part = _Piece(piece, waiter.failure, parts.append)
         _commit(broker, broker.part(context, part), piece)
@@ -85,7 +85,7 @@ async def _in_pieces(
 
 
 class _Piece(Callback):
-    """A piece of a request. `ended`: it is answered, or `lost`."""
+    """A piece of a request. `ended` is set when it is answered, or `lost`."""
 
     __slots__ = ("ended", "lost")
 
@@ -152,8 +152,8 @@ def _must_verify(
 async def _verify(
     broker: Broker, shard: Shard, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> ErrorCode:
-    """Ask the coordinator whether the transaction is open. NONE: the shard may be asked, at
-    once."""
+    """Ask the transaction coordinator whether the transaction is open. Returns NONE if it is: then
+    the shard must be asked at once."""
     add = context.api_version >= ADDS_FROM
     producers = shard.producers
     producer = request.producer_id, request.producer_epoch
@@ -167,7 +167,7 @@ async def _verify(
         if code:
             return _shown(code, context.api_version)
         if shard.producers is not producers:
-            return ErrorCode.NOT_COORDINATOR  # loaded anew meanwhile
+            return ErrorCode.NOT_COORDINATOR  # the shard was loaded anew meanwhile
         if broker.config.transaction_partition_verification_enable:
             producers.check_verified(*producer, verification)
     except ApiError as error:
@@ -193,7 +193,8 @@ class OffsetsMarkers:
     async def write_marker(
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """See `MarkerTarget`. A shard that does not serve answers with its own code."""
+        """Write the marker as `MarkerTarget` says. A shard that does not serve answers with the
+        error code of its state."""
         asked = [(place, self._ask(marker, place[1])) for place in partitions]
         return {place: await answer for place, answer in asked}
 
@@ -217,5 +218,5 @@ class OffsetsMarkers:
 
 
 def _its_code(_: Marker, code: ErrorCode, __: str | None) -> ErrorCode:
-    """A `Failure` for markers, which are answered with codes."""
+    """The `Failure` of a marker, which is answered with a code alone."""
     return code

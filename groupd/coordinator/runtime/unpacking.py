@@ -1,7 +1,6 @@
-"""Unpacks record batches without stopping the loop: small ones at once, large ones in a thread.
-
-In a recording that is the loop's own thread, because the end of another one is not an input.
-"""
+"""Unpacks record batches without stopping the loop: small ones at once, large ones in a thread. In
+a recording a large one is unpacked in the loop's own thread, because the end of another thread is
+not an input."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from groupd.protocol.records.batch import BatchHeader, records_data
 from groupd.protocol.records.compression import GZIP, Plain, UnpacksTooLarge
 
 _AT_ONCE_BYTES = 1 << 20
-"""A batch of up to this many unpacked bytes is unpacked at once: that takes one or two ms."""
+"""A batch of up to this many unpacked bytes is unpacked at once, which takes one or two ms."""
 _GZIP_AT_ONCE_BYTES = 1 << 19
 """The same for gzip, which is slow."""
 
 
 class TakesLong(Exception):
-    """The batch unpacks to more than is unpacked at once."""
+    """The batch unpacks to more bytes than are unpacked at once."""
 
 
 def unpacked_at_once(header: BatchHeader, payload: bytes, limit: int) -> Plain:
-    """What `records_data` gives. Raises what that raises, and TakesLong."""
+    """Returns what `records_data` returns. Raises what it raises, and TakesLong."""
     quick = _GZIP_AT_ONCE_BYTES if header.codec == GZIP else _AT_ONCE_BYTES
     try:
         return records_data(header, payload, min(quick, limit))
@@ -35,7 +34,8 @@ def unpacked_at_once(header: BatchHeader, payload: bytes, limit: int) -> Plain:
 
 
 async def unpacked(header: BatchHeader, payload: bytes, limit: int) -> Plain:
-    """What `records_data` gives, from a thread if that takes long. Raises what that raises."""
+    """Returns what `records_data` returns, from a thread if it takes long. Raises what it
+    raises."""
     try:
         return unpacked_at_once(header, payload, limit)
     except TakesLong:
@@ -49,16 +49,17 @@ async def _in_thread(header: BatchHeader, payload: bytes, limit: int) -> Plain:
         found.append(records_data(header, payload, limit))
 
     await asyncio.get_running_loop().run_in_executor(None, unpack)
-    # A thread may keep what it returns for a while. It does not know this list's content any more.
+    # A thread may keep what it returns for a while. So the records are passed in a list, which is
+    # empty after this.
     return found.pop()
 
 
 class Unpacking:
-    """Long work on the records of batches that requests bring or ask for.
+    """Long work on the records of batches that requests carry or ask for.
 
-    The memory is bounded: small batches are unpacked when their work begins, of which only so many
-    are under way (see `LongWork`), and of the large ones there is one at a time. The others wait
-    for it in order.
+    The memory is bounded: a small batch is unpacked when work on it begins, and only so many pieces
+    of work are under way (see `LongWork`). Of the large batches one at a time is unpacked, and the
+    others wait in order.
     """
 
     def __init__(self, work: LongWork) -> None:
@@ -68,8 +69,8 @@ class Unpacking:
     async def run(
         self, header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
     ) -> T:
-        """What `steps(records)` returns for the records of a batch. Raises what `records_data` and
-        the steps raise."""
+        """Returns what `steps(records)` return for the records of a batch. Raises what
+        `records_data` and the steps raise."""
         try:
             return await self.work.run(_small(header, payload, limit, steps))
         except TakesLong:
@@ -86,5 +87,5 @@ class Unpacking:
 def _small(
     header: BatchHeader, payload: bytes, limit: int, steps: Callable[[Plain], Steps[T]]
 ) -> Steps[T]:
-    yield  # what waits in line holds nothing unpacked
+    yield  # so work that waits in line holds no unpacked bytes
     return (yield from steps(unpacked_at_once(header, payload, limit)))

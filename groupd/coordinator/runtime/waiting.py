@@ -3,11 +3,11 @@
 A `Waiter` is one request that has not been answered yet. It is also the token by which the core
 names the request (`RequestContext.token`), so an answer needs no look-up. Rules:
 
-- A waiter is answered once. Whatever comes after the first answer is dropped, and so is an answer
-  for a client that has gone (`forget`).
-- Whoever answers has other work to finish, such as the other replies of the same batch. So an
-  error while a reply is being sent is logged here and goes no further, and `lose` makes sure that
-  nobody waits for that reply.
+- A waiter is answered once. Later answers are dropped, and so is an answer for a client that is
+  gone (`forget`).
+- The code that answers has other work to finish, such as the other replies of the same batch. So an
+  error while a reply is sent is logged here and not raised, and `lose` tells the client's side that
+  there will be no reply.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Lease(Protocol):
     """Says how long the reply to a steady heartbeat may be sent again."""
 
     def renew(self) -> bool:
-        """The same request has come again. True: the member's session has been renewed, and the
-        stored reply is still right. False: the request must be handled."""
+        """The same request has come again. Returns True if the member's session has been renewed
+        and the stored reply is still right; False if the request must be handled."""
         ...
 
 
 class Timing(Protocol):
-    """Measures how long a request is worked on."""
+    """Measures how much time is spent on a request."""
 
     def timed(self, work: Coroutine[Any, Any, None], /) -> Awaitable[None]:
-        """`work`, with the time of its steps measured."""
+        """Returns `work`, with the time of its steps measured."""
         ...
 
 
@@ -54,8 +54,8 @@ class WaitingRequests(dict["Waiter", bool]):
         self[waiter] = True
 
     def end_all(self, code: ErrorCode, without_reply: Container[type]) -> None:
-        """Answer every request that still waits with `code`; end those of the types `without_reply`
-        as `Waiter.end_without_reply` does."""
+        """Fail every request that still waits with `code`. Requests of the types `without_reply`
+        are ended by `Waiter.end_without_reply`."""
         for waiter in list(self):
             if type(waiter.request) in without_reply:
                 waiter.end_without_reply()
@@ -64,21 +64,21 @@ class WaitingRequests(dict["Waiter", bool]):
 
 
 def _nothing() -> None:
-    """Takes back what was never asked for."""
+    """Does nothing: no callback was registered."""
 
 
 _NOWHERE = WaitingRequests()
-"""Where waiters are that have not been added to any; always empty."""
+"""The `waiting` of a waiter that has not been added to any broker. Always empty."""
 
 
 class Waiter:
-    """One request and its way back. Subclasses say in `send` what happens to the reply.
-    `failure` makes the reply that carries an error."""
+    """One request and the way back to its client. Subclasses say in `send` what happens to the
+    reply. `failure` makes the reply that carries an error."""
 
     __slots__ = ("failure", "request", "waiting")
 
     meter: Timing | None = None
-    """Measures how long the request is worked on, where that matters."""
+    """Measures how much time is spent on the request; None if that is not measured."""
 
     def __init__(self, request: Any, failure: Failure) -> None:
         self.request = request
@@ -86,31 +86,33 @@ class Waiter:
         self.waiting = _NOWHERE
 
     def send(self, reply: Any) -> None:
-        """Take the reply message; None: this request has no reply."""
+        """Take the reply message. None: this request has no reply."""
         raise NotImplementedError
 
     def may_repeat(self, lease: Lease) -> None:
-        """The reply that comes next may be sent again for the same request while `lease` holds."""
+        """The next reply may be sent again for the same request while `lease` holds."""
 
     def hold(self) -> None:
-        """The request takes long: its client's next one has to wait until it is answered, so that
-        no client has two of them under way."""
+        """The request takes long: the next request of its client has to wait for the answer, so
+        that no client has two of them under way."""
 
     def room(self, wanted: int) -> int:
-        """How many bytes of records the reply may have, at most `wanted`. They are kept for it
-        until the reply is sent, or until `holds` says otherwise."""
+        """Reserve memory for the records of the reply. Returns how many bytes they may take, at
+        most `wanted`. The memory is reserved until the reply is sent, or until `holds` changes
+        it."""
         return wanted
 
     def holds(self, size: int) -> None:
-        """The reply has so many bytes for now."""
+        """The reply takes `size` bytes for now."""
 
     def when_short(self, callback: Callable[[], None] | None) -> None:
-        """Called for a request that waits for something that may never come: `callback` is called
-        when others wait for the memory that it holds, until this is called with None."""
+        """Called for a request that waits for something that may never come, and that holds memory.
+        `callback` is called when other requests wait for that memory. None takes the callback
+        back."""
 
     def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """`callback` is called when the connection of the client has ended, at once if it has;
-        never for a request of our own. Returns a function that takes this back."""
+        """Call `callback` when the connection of the client has ended, at once if it has ended
+        already, never for a request of our own. Returns a function that takes the callback back."""
         return _nothing
 
     def answer(self, reply: Any) -> None:
@@ -123,7 +125,6 @@ class Waiter:
             self.lose()
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        """Answer with an error."""
         if self not in self.waiting:
             return
         try:
@@ -139,18 +140,18 @@ class Waiter:
                 self.answer(reply)
 
     def end_without_reply(self) -> None:
-        """No reply would fit: the connection is closed, and the client asks again, elsewhere if it
-        must."""
+        """No reply would fit: close the connection. The client asks again, and asks another node if
+        it must."""
         self.forget()
         self.hang_up()
 
     def hang_up(self) -> None:
-        """The request has failed, and its client waits for no reply that could say so: the
-        connection is closed, after the replies to earlier requests."""
+        """The request has failed, and its client waits for no reply that could tell it: close the
+        connection, after the replies to earlier requests."""
         self.lose()
 
     def lose(self) -> None:
-        """There will be no reply, for want of memory or by a bug of ours."""
+        """There will be no reply, for lack of memory or because of a bug of ours."""
 
     def forget(self) -> None:
         """The client is gone: a later answer is dropped."""
@@ -159,7 +160,7 @@ class Waiter:
 
 
 class Callback(Waiter):
-    """Calls a function with the reply, or `lost` if there will be none."""
+    """Calls a function with the reply, or calls `lost` if there will be none."""
 
     __slots__ = ("_lost", "_receive")
 
@@ -183,12 +184,13 @@ class Callback(Waiter):
 
 
 class Gather:
-    """Several questions whose answers become one reply to `waiter`.
+    """Collects the answers to several questions and makes them one reply to `waiter`.
 
-    `merge(parts)` makes the reply; `parts` stand in the order of the questions, whatever order they
-    came in. `count`: how many parts there will be; with none the reply is made at once. If `merge`
-    fails, so does the request. `work_on`: that of the broker, if `merge` is long work, which
-    returns the reply."""
+    `merge(parts)` makes the reply. `parts` has the answers in the order of the questions, in
+    whatever order they came. `count`: the number of questions; if it is 0 the reply is made at
+    once. If `merge` fails, so does the request. `work_on`: the broker's method, if `merge` is long
+    work that returns the reply.
+    """
 
     __slots__ = ("_merge", "_missing", "_parts", "_waiter", "_work_on")
 
@@ -208,14 +210,14 @@ class Gather:
             self._finish()
 
     def add(self, index: int, part: Any) -> None:
-        """The answer to question `index`; once for each."""
+        """Take the answer to question `index`. Called once for each question."""
         self._parts[index] = part
         self._missing -= 1
         if self._missing == 0:
             self._finish()
 
     def lose(self) -> None:
-        """A part has no answer, so the request has none."""
+        """A question will not be answered: so `waiter` is not answered either."""
         self._waiter.forget()
         self._waiter.lose()
 
@@ -261,14 +263,15 @@ def answer_all(replies: Iterable[tuple[Waiter, Any]]) -> None:
 
 
 def refuse(replies: Iterable[tuple[Waiter, Any]], code: ErrorCode) -> None:
-    """Answer with `code` instead of the replies that were meant."""
+    """Answer each request with `code` instead of its reply."""
     for waiter, _ in replies:
         waiter.fail(code)
 
 
 def time_out(waiters: Iterable[Waiter]) -> None:
-    """The log takes too long. Consumers before Kafka 3.9 stop for good when an OffsetFetch is
-    answered with COORDINATOR_NOT_AVAILABLE, so it gets NOT_COORDINATOR, as in Kafka."""
+    """Refuse requests for which the log takes too long. Consumers before Kafka 3.9 stop for good
+    when an OffsetFetch is answered with COORDINATOR_NOT_AVAILABLE, so it gets NOT_COORDINATOR, as
+    in Kafka."""
     for waiter in waiters:
         fetch = isinstance(waiter.request, OffsetFetchGroup)
         waiter.fail(ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE)

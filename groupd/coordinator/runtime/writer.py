@@ -1,9 +1,9 @@
-"""Group commit: one task appends all open batches of all logs in one transaction after the other.
+"""Group commit: one task appends all open batches of all logs, in one transaction after the other.
 
 While one transaction is under way the next batches fill; there is no linger timer. Sources are the
-journals of the shards and single appends of the data plane. For each `take` a source is told the
-outcome exactly once. A log that is fenced fails its own source only: the others of that transaction
-are tried again without it.
+journals of the shards and single appends of the data plane. For each `take` a source gets the
+result exactly once. If a log is fenced only its own source fails: the other sources of that
+transaction are tried again without it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from groupd.storage.log import (
 log = structlog.get_logger("groupd.writer")
 
 TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
-"""Payload bytes after which further sources wait for the next transaction."""
+"""If one transaction has this many bytes of payload, further sources wait for the next one."""
 
 WARNING_INTERVAL_NS = 10_000_000_000
-"""A store that refuses everything causes one warning in this many ns, not one per request."""
+"""A store that refuses every write causes one warning in this many ns, not one per request."""
 
 
 class Source(Protocol):
-    """Something with batches to append."""
+    """Has batches to append."""
 
     def take(self) -> list[Append]:
-        """The batches to append now, in order; they are in flight until `done`."""
+        """Returns the batches to append now, in order. They are in flight until `done`."""
         ...
 
     def done(self, error: LogError | None) -> None:
-        """What was taken is durable (None), or failed."""
+        """What was taken is durable (`error` None), or has failed."""
         ...
 
 
@@ -71,11 +71,11 @@ class _Single:
 
 
 class LogWriter:
-    """Owns the only path to `PartitionLogs.append`."""
+    """Collects what all sources append: nothing else calls `PartitionLogs.append`."""
 
     def __init__(self, logs: PartitionLogs) -> None:
         self._logs = logs
-        self._dirty: dict[Source, int] = {}  # since when, in ns
+        self._dirty: dict[Source, int] = {}  # when each was marked first, in ns
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -97,10 +97,10 @@ class LogWriter:
         self._wake.set()
         if self._task is not None:
             await self._task
-        self._closed = True  # also without a task
+        self._closed = True  # set also if the writer was never started
 
     def mark(self, source: Source) -> None:
-        """`source` has something to take. A closed writer refuses at once."""
+        """Take batches from `source` with the next transaction. A closed writer refuses at once."""
         if self._closed:
             _tell(source, LogUnavailable("the writer is closed"))
             return
@@ -108,19 +108,19 @@ class LogWriter:
         self._wake.set()
 
     def append(self, batches: Sequence[Append]) -> asyncio.Future[None]:
-        """`PartitionLogs.append` through the group commit."""
+        """Append by group commit what `PartitionLogs.append` would append directly."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.mark(_Single(list(batches), future))
         return future
 
     @property
     def waiting(self) -> int:
-        """Logs with records that wait for the next transaction."""
+        """How many sources have records that wait for the next transaction."""
         return len(self._dirty)
 
     @property
     def busy(self) -> bool:
-        """Something waits or is being appended."""
+        """Whether records wait or are being appended."""
         return self._flushing or bool(self._dirty)
 
     async def _run(self) -> None:
@@ -128,8 +128,8 @@ class LogWriter:
             await self._wake.wait()
             self._flushing = True
             while self._dirty:
-                # Requests that have arrived go along, and the store's thread does not begin beside
-                # a loop that is busy with them.
+                # Requests that have arrived already get into the same transaction, and the store's
+                # thread does not start while the loop is busy with them.
                 await asyncio.sleep(0)
                 await self._flush()
             self._flushing = False
@@ -139,7 +139,8 @@ class LogWriter:
                 return
 
     async def _flush(self) -> None:
-        """One transaction, or more if some of its logs are fenced; every source is told."""
+        """Append in one transaction, or in more if some of its logs are fenced. Every source gets
+        the result."""
         taken, waiting_since = self._take()
         started_ns = elapsed_ns()
         while taken:
@@ -151,8 +152,8 @@ class LogWriter:
             self._count(waiting_since, started_ns)
 
     def _take(self) -> tuple[list[Taken], list[int]]:
-        """What the dirty sources have for one transaction, and since when the coordinators' sources
-        among them have waited."""
+        """Returns what the marked sources have for one transaction, and since when those of
+        coordinators have waited."""
         taken: list[Taken] = []
         waiting_since: list[int] = []
         size = 0
@@ -174,7 +175,7 @@ class LogWriter:
         return taken, waiting_since
 
     def _count(self, waiting_since: Sequence[int], started_ns: int) -> None:
-        """One transaction with records of coordinators, answered now."""
+        """Count a transaction that had records of coordinators and is answered now."""
         stats, ended_ns = self.stats, elapsed_ns()
         stats.flushes += 1
         stats.flush.add(ended_ns - started_ns)
@@ -183,7 +184,8 @@ class LogWriter:
             stats.purgatory.add(ended_ns - marked_ns)
 
     async def _append(self, taken: list[Taken]) -> LogFenced | None:
-        """Append all; every source but those of a fenced log is answered."""
+        """Append all. Returns None if every source got the result; else some logs are fenced, and
+        no source got it yet."""
         batches = [batch for _, part in taken for batch in part]
         error: LogError | None = None
         try:
@@ -209,7 +211,8 @@ class LogWriter:
         return None
 
     def _refused(self, error: LogError) -> None:
-        """Clients only see an error code: the cause (a full disk, mostly) is for the operator."""
+        """Log why the store refuses writes. Clients only see an error code, but an operator needs
+        the cause (mostly a full disk)."""
         self.failures += 1
         now_ns = elapsed_ns()
         if self._warned_ns is not None and now_ns - self._warned_ns < WARNING_INTERVAL_NS:
@@ -230,7 +233,8 @@ class LogWriter:
                 _tell(source, fenced)
             else:
                 rest.append((source, batches))
-        # A store that names a log nobody wrote to would loop for ever: fail everything instead.
+        # A store that names a log without a write in this transaction would cause an endless loop.
+        # So all sources fail.
         if len(rest) == len(taken):
             for source, _ in taken:
                 _tell(source, fenced)
@@ -239,7 +243,7 @@ class LogWriter:
 
 
 def _tell(source: Source, error: LogError | None) -> None:
-    """An error in a source must not end the writer."""
+    """Give the result to a source. An error there must not end the writer."""
     try:
         source.done(error)
     except Exception:

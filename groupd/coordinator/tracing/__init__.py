@@ -1,1 +1,2 @@
-"""Rebalances as traces: events become spans, spans go out as OTLP (docs/operating.md, "Traces")."""
+"""Rebalances as traces: events become spans, which are sent as OTLP (docs/operating.md,
+"Traces")."""

@@ -1,8 +1,8 @@
-"""Rebalances that have ended as spans, sent as OTLP over HTTP: the one module that knows
+"""Sends rebalances that have ended as spans, as OTLP over HTTP. Only this module knows
 OpenTelemetry.
 
-The library's `BatchSpanProcessor` keeps a queue of limited length and sends on its own thread, so a
-receiver that is slow or dead keeps nobody waiting. Settings that groupd has no key for are the
+The library's `BatchSpanProcessor` keeps a queue of limited length and sends on its own thread, so
+nothing waits for a receiver that is slow or dead. Settings for which groupd has no key are the
 library's own: OTEL_BSP_*, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE and others.
 """
 
@@ -35,14 +35,14 @@ log = structlog.get_logger("groupd.tracing")
 
 DEFAULT_SERVICE = "groupd"
 _UNKNOWN = "unknown_service"
-"""The library's name for a service without a name begins so."""
+"""The library gives a service without a name a name that begins with this."""
 TEXT_MAX = 1000
-"""The most characters of one text; clients choose names and reasons."""
+"""The most characters of one text: clients choose names and reasons."""
 NOTES_MAX = 20
 """The most events of a root span."""
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 LIBRARY = "opentelemetry"
-"""The library's loggers have names below this one."""
+"""The names of the library's loggers begin with this."""
 LOG_INTERVAL_S = 60.0
 
 Attributes = Mapping[str, str | int | tuple[str, ...]]
@@ -56,10 +56,12 @@ class SpanMaker:
         self._resource = resource
         self._scope = InstrumentationScope("groupd")
         self._roots: dict[GroupRebalance, SpanContext] = {}
-        """The roots of rebalances that are still under way, to which the trace before links."""
+        """The root spans of rebalances that are still under way. The previous trace links to
+        them."""
 
     def spans(self, rebalance: GroupRebalance, traces_left_out: int) -> list[ReadableSpan]:
-        """Those of its parts, the earliest first, and the root last. Times are nanoseconds."""
+        """Returns the spans of the parts, the earliest first, and the root span last. Times are in
+        nanoseconds."""
         assert rebalance.end is not None
         root = self._roots.pop(rebalance, None) or self._context()
         counts = {
@@ -127,8 +129,9 @@ class SpanMaker:
 
 
 class OtlpSpans:
-    """Call `stop` in the end, from a thread: it takes its time. `cut` ends it early; `leave` comes
-    last. The settings in the environment may make the library raise any exception."""
+    """Sends spans. At the end call `stop`, from a thread because it takes long; `cut` makes it end
+    early; call `leave` last. The settings in the environment may make the library raise any
+    exception."""
 
     def __init__(self, settings: AdminSettings, node_id: int) -> None:
         endpoint = settings.otel_traces_endpoint
@@ -159,13 +162,13 @@ class OtlpSpans:
         self._exporter.shutdown()
 
     def leave(self) -> None:
-        """The library's own log is its own again."""
+        """Give the library's log back to the library."""
         self._log.leave()
 
 
 class LibraryLog(logging.Handler):
-    """What the library logs, as lines of groupd's own log: one in `LOG_INTERVAL_S`; the next one
-    says how many there were meanwhile. A receiver that is down makes several with every try.
+    """Writes what the library logs to groupd's own log: one line in `LOG_INTERVAL_S`, and the next
+    line says how many were left out. If a receiver is down, each attempt logs several lines.
     `elapsed`: a clock in seconds."""
 
     def __init__(self, elapsed: Callable[[], float] = time.monotonic) -> None:
@@ -175,7 +178,7 @@ class LibraryLog(logging.Handler):
         self._left_out = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The library's threads log one at a time: `handle` has a lock.
+        # No lock is needed: `handle` holds one.
         now_s = self._elapsed()
         if now_s < self._next_s:
             self._left_out += 1
@@ -210,7 +213,7 @@ def _named(facts: Attributes) -> Attributes:
 
 
 def _bounded(attributes: Attributes) -> BoundedAttributes:
-    """The class that exporters of older versions count on."""
+    """Returns attributes of the class that exporters of older versions expect."""
     return BoundedAttributes(attributes=dict(attributes), max_value_len=TEXT_MAX)
 
 

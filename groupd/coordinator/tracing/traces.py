@@ -1,8 +1,8 @@
-"""Which rebalances become traces: each that was seen to begin, once it has ended, as long as there
-are not too many. Pure.
+"""Which rebalances become traces: each one whose begin was seen, when it has ended, unless there
+are too many.
 
-What is under way is bounded. A rebalance of which nothing is heard any more, because its shard has
-moved to another node for example, is given up in the end.
+Pure. The number of rebalances under way is bounded. A rebalance without events for long, for
+example because its shard has moved to another node, is given up in the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from groupd.coordinator.history.rebalance_fold import BEGINS, FOLDED, RebalanceF
 
 _SECOND_NS = 1_000_000_000
 QUIET_NS = 3600 * _SECOND_NS
-"""A rebalance of which nothing is heard for so long is given up."""
+"""A rebalance without events for this long is given up."""
 REBALANCES_MAX = 500
 """The most rebalances that are under way at a time."""
 NOTES = PEOPLE | {
@@ -24,12 +24,12 @@ NOTES = PEOPLE | {
     EventKind.ASSIGNOR_FAILED,
     EventKind.GROUP_CONVERTED,
 }
-"""The events that a trace shows as such."""
+"""The events that a trace shows as events."""
 
 
 class TraceRate:
     """Lets `per_second` traces begin in any second, all at once or one by one. `left_out`: how many
-    could not."""
+    could not begin."""
 
     def __init__(self, per_second: int) -> None:
         self._most = per_second * _SECOND_NS
@@ -50,16 +50,17 @@ class TraceRate:
 
 
 class Traces:
-    """Times are nanoseconds since the epoch. `per_second`: rebalances beyond it are left out."""
+    """Makes traces of events. Times are nanoseconds since the epoch. `per_second`: how many traces
+    may begin in a second; others are left out."""
 
     def __init__(self, per_second: int) -> None:
         self._rate = TraceRate(per_second)
         self._now_ns = 0
         self._folds: OrderedDict[str, RebalanceFold] = OrderedDict()
-        """Of groups with a rebalance under way; the one that was heard of last comes last."""
+        """The groups with a rebalance under way. The group of the newest event is last."""
 
     def take(self, events: Sequence[Event], now_ns: int) -> list[GroupRebalance]:
-        """The events of one input. Returns the rebalances that end with it."""
+        """Take the events of one input. Returns the rebalances that end with it."""
         self._now_ns = now_ns
         of_group: dict[str, list[Event]] = {}
         for event in events:
@@ -78,19 +79,20 @@ class Traces:
         return _wanted([*ended, *self._give_up()])
 
     def stop(self, now_ns: int) -> list[GroupRebalance]:
-        """End all that is under way."""
+        """End all rebalances that are under way, and return them."""
         folds, self._folds = self._folds, OrderedDict()
         return _wanted(
             one for fold in folds.values() for one in fold.stop(RebalanceEnd.STOPPED, now_ns)
         )
 
     def left_out(self) -> int:
-        """How many rebalances were beyond the limit since it was asked last."""
+        """Returns how many rebalances were left out since the last call."""
         left_out, self._rate.left_out = self._rate.left_out, 0
         return left_out
 
     def _give_up(self) -> list[GroupRebalance]:
-        """Those of which nothing has been heard for longest."""
+        """End the rebalances without events for long, and the quietest ones beyond
+        `REBALANCES_MAX`. Returns them."""
         ended: list[GroupRebalance] = []
         while self._folds:
             group_id, fold = next(iter(self._folds.items()))

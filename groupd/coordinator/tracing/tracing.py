@@ -1,7 +1,5 @@
-"""The traces of one process: it listens to the events of a broker and sends what is finished.
-
-It listens to events only: heartbeats, of which nothing comes, never pass here.
-"""
+"""The traces of one process: follows the events of a broker and sends each rebalance that has
+ended. Heartbeats without an effect cause no event, so they cost nothing here."""
 
 from __future__ import annotations
 
@@ -27,18 +25,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger("groupd.tracing")
 
 FLUSH_S = 2.0
-"""How long the end of a process waits for traces to go out."""
+"""How long the stop of a process waits until traces are sent."""
 
 TRACES_PER_SECOND = 10
-"""Most rebalances of a process that begin a trace in one second: after a restart all groups have
-one, and a receiver should not drown. The next trace says how many were left out."""
+"""How many rebalances of a process may begin a trace in one second. After a restart all groups
+rebalance, which should not flood a receiver. The next trace says how many were left out."""
 
 Listeners = list[Callable[[int, Sequence[Event]], None]]
 
 
 class Tracing:
-    """Does nothing if the settings name no endpoint. Raises ConfigError if the packages that it
-    takes are not installed. `wall_ns`: a clock, in nanoseconds since the epoch."""
+    """Sends traces; does nothing if the settings name no endpoint. Raises ConfigError if the
+    packages that it needs are not installed. `wall_ns`: a clock, in nanoseconds since the epoch."""
 
     def __init__(self, settings: AdminSettings, wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = settings
@@ -50,20 +48,20 @@ class Tracing:
             _check_packages()
 
     def follow(self, listeners: Listeners, node_id: int) -> None:
-        """Listen from now on. `listeners`: those of the broker. Raises ConfigError."""
+        """Add a listener to `listeners` of the broker. Raises ConfigError."""
         if not self._enabled:
             return
         from groupd.coordinator.tracing.otlp import OtlpSpans
 
         try:
             self._spans = OtlpSpans(self._settings, node_id)
-        except Exception as error:  # the library's own settings, in the environment
+        except Exception as error:  # caused by the library's own settings in the environment
             raise ConfigError(f"OpenTelemetry cannot be started: {error}") from error
         self._traces = Traces(TRACES_PER_SECOND)
         listeners.append(self._on_events)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
-        # Commits, which are most of all events, end here.
+        # Most events are commits, and they need no more work than this.
         if self._spans is None or not any(event.kind in FOLDED for event in events):
             return
         try:
@@ -73,7 +71,7 @@ class Tracing:
             log.exception("a trace failed", shard=partition)
 
     async def stop(self) -> None:
-        """Send what is left, within `FLUSH_S`. There are no more events."""
+        """Send what is left, within `FLUSH_S`. No more events may come."""
         spans, self._spans = self._spans, None
         if spans is None:
             return
@@ -84,10 +82,10 @@ class Tracing:
 
         def flush() -> None:
             spans.stop()
-            with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
                 loop.call_soon_threadsafe(sent.set)
 
-        # A thread of its own, which nothing waits for at the end of the process.
+        # A daemon thread, so that the end of the process does not wait for it.
         threading.Thread(target=flush, name="groupd-traces", daemon=True).start()
         try:
             async with asyncio.timeout(FLUSH_S):
@@ -100,12 +98,12 @@ class Tracing:
 
 
 def _disabled() -> bool:
-    """Whether the environment switches OpenTelemetry off, by its own variable."""
+    """Whether the environment switches OpenTelemetry off, with OpenTelemetry's own variable."""
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def _check_packages() -> None:
-    """Raises ConfigError."""
+    """Raises ConfigError if OpenTelemetry is not installed."""
     try:
         import groupd.coordinator.tracing.otlp  # noqa: F401
     except ImportError as error:

@@ -1,9 +1,9 @@
 """TransactionCoordinator: the shards of transactional ids that this node serves, with their timers.
 
-An id belongs to the shard that Kafka's hash names. Requests are coroutines: the table of the shard
-decides at once, the answer waits until the change is durable. Ids of shards that are not here are
-refused with NOT_COORDINATOR. Also the `TransactionVerifier` of the partitions. Time and producer
-ids are injected.
+Kafka's hash of an id names its shard. Requests are coroutines: the table of the shard decides at
+once, and the answer waits until the change is durable. Ids whose shard is not on this node are
+refused with NOT_COORDINATOR. The coordinator is also the `TransactionVerifier` of the partitions.
+Time and producer ids are passed in.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from groupd.storage.log import LogError, LogState, MeasuredLogs
 log = structlog.get_logger("groupd.transactions")
 
 VERIFY_WAIT_MS = 100
-"""How long a write waits for the id's pending change (the completion of the transaction before,
-another partition's add) before the producer has to try again."""
+"""How long a write waits for the pending change of its id (the completion of the previous
+transaction, the addition of another partition) before the producer has to try again."""
 
 Decide = Callable[[TransactionTable, int, int | None], TransactionStep]
 """(table, wall clock in ms, a producer id that is not used yet or None) -> what a request leads to.
 Raises ApiError, NeedsProducerId."""
 
 NextProducerId = Callable[[], Awaitable[int]]
-"""Gives a producer id that was never given before. Raises LogError."""
+"""Returns a producer id that was never returned before. Raises LogError."""
 
 
 class TransactionCoordinator:
-    """Everything about transactional ids on this node."""
+    """All transactional ids of this node."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class TransactionCoordinator:
         alone: bool = True,
         may_answer: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`alone`: this node serves all shards from the start; otherwise those that its cluster
-        gives it. `may_answer()`: whether this node may answer from memory now."""
+        """`alone`: this node serves all shards from the start; otherwise it serves those that the
+        cluster gives it. `may_answer()`: whether this node may answer from memory now."""
         self.counts: Counter[str] = Counter()
-        """committed, aborted, timed_out, expired: since the start."""
+        """Since the start, by "committed", "aborted", "timed_out" and "expired"."""
         self.marker_counts = MarkerCounts()
         self.served = ServedShards(
             "shards of transactional ids",
             lambda number, owned: TransactionShard(number, self._shared, owned),
         )
         self.shards = self.served.by_number
-        """The shards of this node."""
+        """The shards of this node, by number."""
         self.may_answer = may_answer
         self._config = config
         self._shard_count = config.transaction_state_log_num_partitions
@@ -109,7 +109,7 @@ class TransactionCoordinator:
     # Life ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the logs; a shard for which that fails refuses requests until a later attempt
+        """Read the logs. A shard whose log cannot be read refuses requests until a later attempt
         succeeds."""
         shards = list(self.shards.values())
         if not shards:
@@ -130,7 +130,7 @@ class TransactionCoordinator:
                 await shard.load_first(state)
 
     async def close(self) -> None:
-        """Refuse what is new, let markers under way be written. What was accepted becomes
+        """Refuse new requests, and let markers under way be written. What was accepted becomes
         durable and is answered as long as the writer runs."""
         shards = list(self.shards.values())
         for shard in shards:
@@ -142,16 +142,17 @@ class TransactionCoordinator:
             await asyncio.wait([self._expiry])
         for shard in shards:
             await shard.closed()
-        # At the same time: each may wait for its markers.
+        # All at once: each may wait for its markers.
         await asyncio.gather(*[shard.ended() for shard in shards if shard.busy])
 
     @property
     def ending(self) -> bool:
-        """Whether a transaction that is decided is being ended right now."""
+        """Whether the markers or the completion of a decided transaction are being written right
+        now."""
         return any(shard.markers.busy for shard in self.shards.values())
 
     def now_ms(self) -> int:
-        """Wall clock: what is persisted is counted by it."""
+        """The wall clock in ms, because times are persisted."""
         return self._clock.now().wall_ms
 
     def _count_ids(self) -> int:
@@ -165,17 +166,17 @@ class TransactionCoordinator:
     # Shards -------------------------------------------------------------------------------
 
     def check_answers(self) -> None:
-        """Raises ApiError COORDINATOR_NOT_AVAILABLE while nothing may be answered from memory."""
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while this node may not answer from memory."""
         if not self.may_answer():
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def table_of(self, transactional_id: str) -> TransactionTable:
-        """The table that has the id, if it is known. Raises ApiError INVALID_REQUEST, or while
-        this node cannot answer for the id."""
+        """Returns the table of the id's shard, whether it knows the id or not. Raises ApiError
+        INVALID_REQUEST, or another one while this node cannot answer for the id."""
         return self._log_of(transactional_id).serving()
 
     def tables(self) -> list[TransactionTable]:
-        """The tables of all shards of this node. Raises ApiError as `table_of`."""
+        """Returns the tables of all shards of this node. Raises ApiError as `table_of` does."""
         self.check_answers()
         return [shard.serving() for shard in self.shards.values()]
 
@@ -191,7 +192,7 @@ class TransactionCoordinator:
     # Requests -----------------------------------------------------------------------------
 
     async def init_producer_id(self, request: InitProducerIdRequest) -> TransactionAnswer:
-        """InitProducerId with a transactional id. Here and in the methods below an error is in the
+        """InitProducerId with a transactional id. Like the methods below it returns an error in the
         answer."""
         return await self._step(
             request.transactional_id,
@@ -212,7 +213,7 @@ class TransactionCoordinator:
         )
 
     def check(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
-        """Tells for each partition whether it is in the open transaction; adds nothing."""
+        """Returns for each partition whether it is in the open transaction; adds none."""
         try:
             return self.table_of(write.transactional_id).verify(write)
         except ApiError as error:
@@ -221,7 +222,8 @@ class TransactionCoordinator:
     async def verify(
         self, write: TransactionalWrite, *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """See `TransactionVerifier`. If a change is pending this waits for it, but not for long."""
+        """Verify as `TransactionVerifier` says. If a change is pending this waits for it, up to
+        `VERIFY_WAIT_MS`."""
         until_ms = self._clock.now().monotonic_ms + VERIFY_WAIT_MS
         while True:
             if add:
@@ -244,7 +246,7 @@ class TransactionCoordinator:
         fresh_id: int | None = None
         try:
             while True:
-                # Anew after every wait: the shard may have left and come back.
+                # Looked up after every wait, because the shard may have left and come back.
                 state_log = self._log_of(transactional_id)
                 try:
                     step = decide(state_log.serving(), self._clock.now().wall_ms, fresh_id)
@@ -274,11 +276,11 @@ class TransactionCoordinator:
             found = found or bool(ongoing)
             for transactional_id in table.timed_out(ongoing, self._clock.now().wall_ms):
                 shard.spawn(self._abort(transactional_id))
-        if found or not self.may_answer():  # a shard that is loaded sets the alarm, too
+        if found or not self.may_answer():  # if it is off, a shard that is loaded sets it again
             self._set_alarms()
 
     def _at_work(self) -> list[TransactionShard]:
-        """The shards with ids that may be changed now, in order."""
+        """The active shards that have ids, in order; none while this node may not answer."""
         if not self.may_answer():
             return []
         return [
@@ -311,8 +313,7 @@ class TransactionCoordinator:
         self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
 
     async def _forget_unused(self, shards: list[TransactionShard]) -> None:
-        """Forget ids that were not used for long, some at a time, with turns for others in
-        between."""
+        """Forget ids that were not used for a long time. Other work gets a turn in between."""
         for shard in shards:
             table = shard.table
             for some in chunks(list(table.entries), CHUNK):
@@ -324,7 +325,7 @@ class TransactionCoordinator:
 
 
 class _ChangeWaiters:
-    """Requests that wait, not for long, until their transactional id takes changes again."""
+    """Requests that wait, for a short time, until their transactional id takes changes again."""
 
     __slots__ = ("_clock", "_waiting")
 
@@ -333,7 +334,8 @@ class _ChangeWaiters:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     async def wait(self, transactional_id: str, until_ms: int) -> bool:
-        """True after `wake`, False at `until_ms` (monotonic) or if that has passed."""
+        """Wait for `wake`. Returns True after it, False at `until_ms` (monotonic) or if that time
+        has passed."""
         if self._clock.now().monotonic_ms >= until_ms:
             return False
         over = asyncio.Event()
@@ -345,7 +347,7 @@ class _ChangeWaiters:
         finally:
             timer.cancel()
             waiting.discard(over)
-            # After `wake` others may wait anew, in a set of their own.
+            # After `wake` other requests may wait again, in a new set.
             if not waiting and self._waiting.get(transactional_id) is waiting:
                 del self._waiting[transactional_id]
         return self._clock.now().monotonic_ms < until_ms

@@ -1,18 +1,18 @@
 """The end of a transaction: EndTxn under both transaction versions, and the abort that fences a
 producer.
 
-Under version 1 the epoch stays, so a repeated EndTxn finds the state that it asked for. Under
-version 2 (KIP-890) each end takes a new epoch, which tells a retry (the epoch before) from the
-end of the next transaction (the current one); an abort is fine without a transaction, because
-the client does not know whether its first partition was added:
+In version 1 the epoch stays the same, so a repeated EndTxn finds the state that it asked for. In
+version 2 (KIP-890) each end takes a new epoch. So a retry (with the epoch before) differs from the
+end of the next transaction (with the current epoch). An abort without a transaction is no error,
+because the client does not know whether its first partition was added:
 
     state, request     retry              current epoch
     Empty              PRODUCER_FENCED    abort: new epoch; commit: INVALID_TXN_STATE
     CompleteAbort      abort: NONE        abort: new epoch; commit: INVALID_TXN_STATE
     CompleteCommit     commit: NONE       abort: new epoch; commit: INVALID_TXN_STATE
 
-Functions are pure: they take metadata and what is pending, and return a `TransactionStep`. They
-raise ApiError, or NeedsProducerId, before any effect.
+The functions are pure: they take metadata and what is pending, and return a `TransactionStep`. They
+raise ApiError or NeedsProducerId before any change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESULT = {
     TransactionState.PREPARE_ABORT: False,
     TransactionState.COMPLETE_ABORT: False,
 }
-"""Whether the state belongs to a commit."""
+"""Whether the state is the result of a commit."""
 
 _DONE = TransactionAnswer()
 
@@ -47,7 +47,7 @@ _DONE = TransactionAnswer()
 def end_v1(
     request: EndTxnRequest, metadata: TransactionMetadata, *, pending: bool, now_ms: int
 ) -> TransactionStep:
-    """EndTxn up to v4."""
+    """EndTxn up to v4 (transaction version 1)."""
     if metadata.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if metadata.producer_epoch != request.producer_epoch:
@@ -76,9 +76,10 @@ def end_v2(
     now_ms: int,
     fresh_id: int | None,
 ) -> TransactionStep:
-    """EndTxn from v5 on. `fresh_id`: a producer id for the case that epochs run out."""
+    """EndTxn from v5 on (transaction version 2). `fresh_id`: a producer id for the case that epochs
+    run out."""
     if pending:
-        # First of all: the producer may already use an id that is still on its way to the log.
+        # Checked first: the producer may already use an id that is still on its way to the log.
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     overflowed = (
         metadata.previous_producer_id == request.producer_id
@@ -111,8 +112,8 @@ def _check_epoch(
     if metadata.state in PREPARED:
         valid = bumped
     elif metadata.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        # An epoch beyond the last one is given to no producer: that transaction was ended by
-        # fencing its producer.
+        # No producer gets an epoch beyond the last one: this transaction was ended when its
+        # producer was fenced.
         valid = (bumped or overflowed or current) and metadata.producer_epoch <= LAST_EPOCH
     else:
         valid = current
@@ -158,7 +159,7 @@ def fence(
     answer: TransactionAnswer = _DONE,
 ) -> TransactionChange:
     """Abort an open transaction and fence its producer, after a timeout or because another producer
-    with the same id begins. No producer gets the new epoch, so no retry can show it."""
+    with the same id begins. No producer gets the new epoch, so no retry can have it."""
     assert metadata.state is TransactionState.ONGOING
     if server_version >= EPOCH_BUMPS:
         prepared = metadata.prepared(

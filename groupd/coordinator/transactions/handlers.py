@@ -1,7 +1,8 @@
-"""The transaction APIs: rights first, then the coordinator, then the codes that a version knows.
+"""The transaction APIs: first the rights are checked, then the coordinator is asked, then the code
+is replaced by one that the version knows. Versions without PRODUCER_FENCED get
+INVALID_PRODUCER_EPOCH.
 
-Versions without PRODUCER_FENCED get INVALID_PRODUCER_EPOCH. Rights are Kafka's:
-WRITE on the transactional id to use it, DESCRIBE to see it.
+The rights are Kafka's: WRITE on the transactional id to use it, DESCRIBE to see it.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ from groupd.protocol.messages.transactions import (
 )
 
 _BROKERS_FROM = 4
-"""AddPartitionsToTxn from this version on comes from brokers."""
+"""From this version on brokers send AddPartitionsToTxn."""
 
 
 class TransactionHandlers:
-    """`exists(topic, partition)` knows all topics, `idempotent` answers InitProducerId without a
-    transactional id."""
+    """The handlers of the transaction APIs. `exists(topic, partition)` knows all topics.
+    `idempotent` answers InitProducerId without a transactional id."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class TransactionHandlers:
     async def add_partitions(
         self, context: RequestContext, request: AddPartitionsToTxnRequest
     ) -> AddPartitionsToTxnReply:
-        """AddPartitionsToTxn: brokers send many transactions at once, a client one."""
+        """AddPartitionsToTxn: a broker sends many transactions at once, a client one."""
         if context.api_version >= _BROKERS_FROM and not context.allows(
             Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
         ):
@@ -118,7 +119,7 @@ class TransactionHandlers:
         from_client = context.api_version < _BROKERS_FROM
         if from_client and not _may_write(context, transaction.transactional_id):
             return _added(transaction, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        # If one partition is refused, the others are not attempted.
+        # If one partition is refused, none is added (OPERATION_NOT_ATTEMPTED).
         refused: dict[TopicPartition, ErrorCode] = {}
         partitions: dict[TopicPartition, None] = {}
         for topic in transaction.topics:
@@ -164,7 +165,7 @@ class TransactionHandlers:
     async def add_offsets(
         self, context: RequestContext, request: AddOffsetsToTxnRequest
     ) -> AddOffsetsToTxnReply:
-        """Adds the group's partition of `__consumer_offsets`."""
+        """AddOffsetsToTxn: add the group's partition of `__consumer_offsets`."""
         if not _may_write(context, request.transactional_id):
             return AddOffsetsToTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
@@ -181,7 +182,7 @@ class TransactionHandlers:
         return AddOffsetsToTxnReply(_known(code, context, fenced_from=2))
 
     async def end(self, context: RequestContext, request: EndTxnRequest) -> EndTxnReply:
-        """EndTxn; its v5 is for clients of transaction version 2."""
+        """EndTxn. Clients that use v5 have transaction version 2."""
         if not _may_write(context, request.transactional_id):
             return EndTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         version = EPOCH_BUMPS if context.api_version >= 5 else 0
@@ -195,7 +196,7 @@ class TransactionHandlers:
     async def describe(
         self, context: RequestContext, request: DescribeTransactionsRequest
     ) -> DescribeTransactionsReply:
-        """DescribeTransactions. An id that is asked for twice is answered once."""
+        """DescribeTransactions. An id that is there several times is answered once."""
         pace = self._work.pace()
         found: dict[str, DescribedTransaction] = {}
         for name in request.transactional_ids:
@@ -203,7 +204,7 @@ class TransactionHandlers:
                 await pace.turn()
             if name not in found:
                 found[name] = self._describe_one(context, name)
-                # Topics and partitions are sorted.
+                # Its topics and partitions are sorted, which takes time.
                 if pace.due(found[name].partition_count // 10):
                     await pace.turn()
         return DescribeTransactionsReply(tuple(found.values()))
@@ -230,7 +231,7 @@ class TransactionHandlers:
         self, context: RequestContext, request: ListTransactionsRequest
     ) -> ListTransactionsReply:
         """ListTransactions: the ids of this node. Raises ApiError if one of its shards cannot be
-        asked now, because the list would lack its ids."""
+        asked now, because its ids would be missing."""
         entries = [item for table in self._coordinator.tables() for item in table.entries.items()]
         pace = self._work.pace()
         matches = TransactionFilter(request, self._coordinator.now_ms())
@@ -251,7 +252,7 @@ class TransactionHandlers:
                 found.append(
                     ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
                 )
-        self._coordinator.check_answers()  # the lease may be over by now
+        self._coordinator.check_answers()  # the lease may have run out meanwhile
         return ListTransactionsReply(tuple(found), tuple(unknown))
 
 
@@ -270,7 +271,8 @@ def _added(
     code: ErrorCode,
     others: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> AddedTransaction:
-    """The answer for one transaction: each partition has its code in `others`, or else `code`."""
+    """Returns the answer for one transaction. The code of a partition is in `others`, or else it is
+    `code`."""
     codes = others or {}
 
     def topic(asked: TxnTopic) -> AddedTopic:
@@ -286,7 +288,7 @@ def _added(
 
 
 def describe_transaction(table: TransactionTable, transactional_id: str) -> DescribedTransaction:
-    """One transactional id; an error is in the answer."""
+    """Returns the answer about one transactional id; an error is in the answer."""
     entry = table.entries.get(transactional_id)
     if entry is None:
         return DescribedTransaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -304,7 +306,7 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> Desc
 
 
 class TransactionFilter:
-    """Whether ListTransactions shows a transactional id. Raises ApiError
+    """Says whether ListTransactions shows a transactional id. Raises ApiError
     INVALID_REGULAR_EXPRESSION."""
 
     def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:

@@ -1,9 +1,9 @@
-"""Records of transactional ids, read from a log into a table: from that of a shard, and from the
-log that held all ids before they had shards (`LegacyLog`).
+"""Reads records of transactional ids from a log into a table: from the log of a shard, or from the
+log that held all ids before there were shards (`LegacyLog`).
 
-That one is only read, whoever owns it: each shard takes over the ids that are its own when its log
-is empty, and ignores it from then on. Nobody has written to it since shards came, because older
-versions refuse the store (schema version 7).
+The legacy log is only read, and no shard owns it. A shard whose own log is empty takes its ids over
+from there, and ignores the legacy log from then on. Nothing was written to it since there are
+shards, because older versions refuse the store (schema version 7).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ READ_BYTES = 1024 * 1024
 
 
 async def load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
-    """Replay a log into a fresh `table`; returns how many records were applied. Raises LogError,
-    and LoadFailed for what cannot be decoded: skipping a decision would undo it."""
+    """Replay a log into a fresh `table`. Returns how many records were applied. Raises LogError,
+    and LoadFailed if a record cannot be decoded: if it were skipped a decision would be undone."""
     offset, applied = state.start_offset, 0
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, READ_BYTES)
@@ -45,8 +45,7 @@ async def load_table(table: TransactionTable, logs: PartitionLogs, state: LogSta
 
 
 def replay(table: TransactionTable, name: str, batches: list[StoredBatch]) -> int:
-    """Apply batches of the log `name`; returns how many records were applied. Raises
-    LoadFailed."""
+    """Apply batches of the log `name`. Returns how many records were applied. Raises LoadFailed."""
     applied = 0
     for stored in batches:
         try:
@@ -77,17 +76,18 @@ def _replay_batch(table: TransactionTable, payload: bytes) -> int:
 
 
 LEGACY_TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
-"""The store's name of that log."""
+"""The store's name of the legacy log."""
 
 LEGACY_EPOCHS = 1 << 24
-"""Coordinator epochs that are left to the markers of that log. Each start of a daemon took one, so
-there were never so many."""
+"""How many coordinator epochs are reserved for markers from the time of the legacy log. Each start
+of a daemon took one, so there were never that many."""
 
 TransactionalIds = list[tuple[str, TransactionMetadata]]
 
 
 class LegacyLog:
-    """Read when the first shard asks. Ids are in memory until their shards have asked for them."""
+    """The log that held all ids before there were shards. It is read when the first shard asks. Ids
+    are in memory until their shards have asked for them."""
 
     def __init__(self, config: CoordinatorConfig, logs: MeasuredLogs) -> None:
         self._config = config
@@ -96,11 +96,11 @@ class LegacyLog:
         self._exists: bool | None = None
         self._ids: dict[int, TransactionalIds] = {}
         self._unasked: set[int] = set()
-        """Shards that have not asked since the log was read."""
+        """The shards that have not asked since the log was last read."""
 
     async def epochs(self) -> int:
-        """The first coordinator epoch of a shard: above all in markers that were written before
-        there were shards. Raises LogError."""
+        """Returns the first coordinator epoch of a shard. It is higher than in any marker that was
+        written before there were shards. Raises LogError."""
         if self._exists is None:
             async with self._lock:
                 self._exists = await self._has_records()
@@ -115,11 +115,11 @@ class LegacyLog:
             return True
 
     async def ids_of(self, shard: int) -> TransactionalIds:
-        """The shard's ids, sorted, with what the log says of them. Raises LogError, LoadFailed."""
+        """Returns the shard's ids, sorted, with their metadata. Raises LogError, LoadFailed."""
         if not await self.epochs():
             return []
         async with self._lock:
-            # A shard that asks again has not written its ids, or the store has lost them.
+            # If a shard asks again its ids were not written, or the store has lost them.
             if shard not in self._unasked:
                 await self._read()
             self._unasked.remove(shard)

@@ -1,7 +1,9 @@
-"""The machine of a shard of transactional ids: a `TransactionTable` that speaks in outcomes.
+"""The machine of a shard of transactional ids: puts a `TransactionTable` behind the interface of
+machines.
 
-An input is a decided `TransactionChange`. Its record counts once it is durable, as in Kafka, where
-the change is made in the callback of the append: until then the id is pending (`table`).
+An input is a `TransactionChange` that the table has decided. It takes effect once its record is
+durable, as in Kafka, where it is made in the callback of the append. Until then the id is pending
+(`table`).
 """
 
 from __future__ import annotations
@@ -24,18 +26,19 @@ from groupd.protocol.records.schema import Record
 OWNER = "transactions"
 
 TransactionRecord = tuple[str, TransactionMetadata | None]
-"""A transactional id and its metadata; None: the id is forgotten. See `log_records`."""
+"""A transactional id and its metadata; None: the id is forgotten. `metadata.to_record` encodes
+it."""
 
 
 class TransactionMachine(QuietMachine):
-    """A `runtime.machine.Machine`. It has no deadlines, no tasks, and parks nothing: the
+    """A `runtime.machine.Machine`. It has no deadlines and no tasks, and parks no request: the
     coordinator of the node has one alarm for the ids of all shards."""
 
     def __init__(self, table: TransactionTable) -> None:
         self.table = table
 
     def handle(self, context: RequestContext, request: TransactionChange, now: Instant) -> Outcome:
-        """`request` is a change that the table has begun. Its answer is given once its record is
+        """Write `request`, a change that the table has begun. It is answered when its record is
         durable."""
         return Outcome(
             records=_records(request.transactional_id, request.metadata),
@@ -44,7 +47,7 @@ class TransactionMachine(QuietMachine):
         )
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> Outcome:
-        """The present record of an id once more, so that older ones are not needed."""
+        """Write the present record of an id once more, so that older records are not needed."""
         return Outcome(records=_records(transactional_id, metadata))
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
@@ -61,11 +64,12 @@ class TransactionMachine(QuietMachine):
         offsets: Iterable[int],
         producer: tuple[int, int] | None,
     ) -> None:
-        """Live: the records have their places in the log. (A load replays into the table.)"""
+        """Note the offsets of records that were just written. (A load replays into the table.)"""
         for (transactional_id, _), offset in zip(records, offsets, strict=False):
             self.table.entries[transactional_id].offset = offset
 
 
 def _records(transactional_id: str, metadata: TransactionMetadata | None) -> list[Record]:
-    """One record of this log. Outcomes are typed for records of groups."""
+    """Returns a list with one record of this log. The cast is needed because an `Outcome` has
+    records of groups."""
     return cast("list[Record]", [(transactional_id, metadata)])

@@ -1,8 +1,9 @@
-"""Ends prepared transactions: markers to every partition, then the completion.
+"""Ends prepared transactions: markers to every partition, then the completion. There is one task
+for each transaction.
 
-One task per transaction. A marker that fails is tried again, with growing pauses, until every
-partition has its marker; a restart begins with all of them again. When the table is loaded anew the
-tasks of the old one end, for the new one has tasks of its own.
+A marker that fails is tried again, with growing pauses, until every partition has its marker. After
+a restart all markers are written again. When the table is loaded anew the tasks of the old table
+end, because there are new tasks for the new table.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ NEEDS_NO_MARKER = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""With these codes no marker is needed: the partition does not exist any more (this node knows all
-of them), or it has seen a later epoch of the producer, which it can only have after the end of this
-transaction."""
+"""With these codes the partition needs no marker. Either it does not exist any more (this node
+knows all partitions), or it has seen a later epoch of the producer, which exists only after the end
+of this transaction."""
 
 
 class MarkerSender:
-    """Ends transactions: call `begin(id)` for each one that is prepared."""
+    """Ends transactions. Call `begin(id)` for each transaction that is prepared."""
 
     def __init__(
         self, state_log: StateLog, target: MarkerTarget, clock: Clock, counts: MarkerCounts
@@ -66,22 +67,22 @@ class MarkerSender:
 
     @property
     def under_way(self) -> bool:
-        """Whether there is a transaction that is decided and not complete."""
+        """Whether a transaction is decided and not complete."""
         return bool(self._tasks)
 
     @property
     def busy(self) -> bool:
-        """Whether a transaction that is decided is being ended right now; a pause before another
-        try does not count."""
+        """Whether markers or a completion are being written right now. The pause before another
+        attempt does not count."""
         return len(self._tasks) > self._pausing
 
     def cancel(self) -> None:
-        """End at once: whoever serves the ids next begins with all markers again."""
+        """Stop at once. The next owner of the ids writes all markers again."""
         for task in self._tasks:
             task.cancel()
 
     async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Give what is being written a moment; the rest is done after the next start."""
+        """Wait a moment for what is being written. The rest is done after the next start."""
         if self._tasks:
             _, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)
             for task in late:
@@ -110,7 +111,7 @@ class MarkerSender:
         try:
             await self._log.append(table.completion(transactional_id, self._clock.now().wall_ms))
         except ApiError as error:
-            # The log has failed; the table that follows begins anew.
+            # The log has failed, and the new table has tasks of its own.
             log.info("transaction not completed", id=transactional_id, error=error.code.name)
 
     async def _write(
@@ -158,7 +159,7 @@ class MarkerSender:
 
 
 def marker_of(metadata: TransactionMetadata, coordinator_epoch: int) -> Marker:
-    """The marker that ends a prepared transaction."""
+    """Returns the marker that ends a prepared transaction."""
     return Marker(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,

@@ -1,6 +1,5 @@
-"""What is durable about one transactional id, how it may change, what a request leads to, and its
-record in `__transaction_state`.
-"""
+"""The durable state of one transactional id, how it may change, what a request leads to, and its
+record in `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -21,11 +20,13 @@ from groupd.protocol.records.transaction_records import (
     encode_value,
 )
 
-# Values are frozen; every method that changes something returns the next value, which becomes true
-# once its record is durable. Epochs: the largest that a producer ever gets is `LAST_EPOCH`; one
-# more is left so that it can always be fenced. With transaction version 2 (KIP-890) the end of
-# every transaction takes a new epoch; when they run out, the next producer id is decided when the
-# end is prepared and takes effect when it is complete.
+# Metadata -----------------------------------------------------------------------------------
+
+# Values are frozen: every method that changes something returns the next value, which takes effect
+# once its record is durable. The largest epoch that a producer ever gets is `LAST_EPOCH`. One more
+# is left, so that the producer can always be fenced. With transaction version 2 (KIP-890) the end
+# of every transaction takes a new epoch. When they run out, the next producer id is decided when
+# the end is prepared, and takes effect when it is complete.
 
 EPOCH_MAX = 2**15 - 1
 LAST_EPOCH = EPOCH_MAX - 1
@@ -36,9 +37,9 @@ EPOCH_BUMPS = 2
 
 
 class TransactionState(IntEnum):
-    """The states of a transactional id, with Kafka's codes and names. The codes stand in the log.
-    `Dead` and `PrepareEpochFence` never do: the first is an id that is being deleted, the second is
-    passed through within one step."""
+    """The states of a transactional id, with Kafka's codes and names. The codes are in the log,
+    except those of `Dead` (an id that is being deleted) and `PrepareEpochFence` (a state within one
+    step)."""
 
     EMPTY = 0
     ONGOING = 1
@@ -62,20 +63,20 @@ _NAMES: Mapping[TransactionState, str] = {
 STATES_BY_NAME: Mapping[str, TransactionState] = {name: state for state, name in _NAMES.items()}
 
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""The end is decided; the markers are being written."""
+"""States in which the end is decided and the markers are being written."""
 
 AT_REST = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )
-"""No transaction is open: a new one may begin, and the id may expire."""
+"""States without an open transaction: a new one may begin, and the id may expire."""
 
 
 class TransactionMetadata(Struct, frozen=True):
-    """`previous_producer_id`: the one before the last change. `next_producer_id`: the one that
-    takes over when the end is complete, -1 without. `last_producer_epoch`: the epoch that a
-    retried InitProducerId may show; it is not in the log, so a restart forgets it. `start_ms`:
-    -1 without a transaction. `client_version`: the client's transaction version, 0 or 2.
-    """
+    """The durable state of a transactional id. `previous_producer_id`: the producer id before the
+    last change. `next_producer_id`: the one that takes over when the end is complete; -1 if there
+    is none. `last_producer_epoch`: the epoch that a retried InitProducerId may have; it is not in
+    the log, so a restart forgets it. `start_ms`: -1 without a transaction. `client_version`: the
+    client's transaction version, 0 or 2."""
 
     producer_id: int
     producer_epoch: int
@@ -95,15 +96,15 @@ class TransactionMetadata(Struct, frozen=True):
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the transaction that ends now was written under version 2."""
+        """Whether the transaction that ends now was written with transaction version 2."""
         return self.client_version >= EPOCH_BUMPS
 
     def initialised(
         self, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> TransactionMetadata:
-        """The value with the next epoch, for InitProducerId (KIP-360). `expected_epoch`: what the
-        producer believes to be its epoch; if that is `last_producer_epoch`, it did not get our
-        answer. Raises PRODUCER_FENCED."""
+        """Returns the value with the next epoch, for InitProducerId (KIP-360). `expected_epoch`:
+        the epoch that the producer believes to have; if it is `last_producer_epoch` the producer
+        did not get our last answer. Raises PRODUCER_FENCED."""
         retried = expected_epoch == self.last_producer_epoch != NO_EPOCH
         if (
             expected_epoch is not None
@@ -121,7 +122,7 @@ class TransactionMetadata(Struct, frozen=True):
     def rotated(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, record_last: bool
     ) -> TransactionMetadata:
-        """The value with a new producer id for InitProducerId, because epochs have run out."""
+        """Returns the value with a new producer id, for InitProducerId when epochs have run out."""
         last = self.producer_epoch if record_last else NO_EPOCH
         return self._emptied(
             timeout_ms,
@@ -144,7 +145,8 @@ class TransactionMetadata(Struct, frozen=True):
     def with_partitions(
         self, added: Iterable[TopicPartition], client_version: int, now_ms: int
     ) -> TransactionMetadata:
-        """The value with `added` in an ongoing transaction, which begins now if there was none."""
+        """Returns the value with `added` in the ongoing transaction, which begins now if there is
+        none."""
         ongoing = self.state is TransactionState.ONGOING
         return self._changed(
             state=TransactionState.ONGOING,
@@ -157,8 +159,8 @@ class TransactionMetadata(Struct, frozen=True):
     def prepared(
         self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
-        """The value after the decision. If there was no transaction (an abort under version 2
-        only), it begins now."""
+        """Returns the value after the decision. If there was no transaction (only possible with an
+        abort in version 2) it begins now."""
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMPS:
@@ -174,7 +176,7 @@ class TransactionMetadata(Struct, frozen=True):
         )
 
     def fenced(self) -> TransactionMetadata:
-        """The value with the epoch that fences the producer, for an abort under version 1. No
+        """Returns the value with the epoch that fences the producer, for an abort in version 1. No
         producer gets that epoch."""
         return replace(
             self,
@@ -183,7 +185,8 @@ class TransactionMetadata(Struct, frozen=True):
         )
 
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """The value at the end of the transaction, when every partition has its marker."""
+        """Returns the value after the end of the transaction, when every partition has its
+        marker."""
         assert self.state in PREPARED
         committed = self.state is TransactionState.PREPARE_COMMIT
         producer_id, epoch = self.producer_id, self.producer_epoch
@@ -208,11 +211,11 @@ class TransactionMetadata(Struct, frozen=True):
 
 
 class NeedsProducerId(Exception):
-    """The request needs a new producer id: get one and ask again. Nothing has happened."""
+    """The request needs a new producer id: get one and ask again. Nothing has changed."""
 
 
 class TransactionAnswer(Struct, frozen=True):
-    """An error, or NONE with id and epoch where the request has room for them."""
+    """An error; or NONE, with producer id and epoch if the reply has them."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -220,8 +223,8 @@ class TransactionAnswer(Struct, frozen=True):
 
 
 class TransactionChange(Struct, frozen=True):
-    """`metadata` (None: the id is deleted) is to be made durable; then `answer` may be sent. Until
-    then the id takes no other change."""
+    """Make `metadata` durable (None: the id is deleted); then send `answer`. Until then the id
+    takes no other change."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
@@ -229,8 +232,9 @@ class TransactionChange(Struct, frozen=True):
 
 
 TransactionStep = TransactionAnswer | TransactionChange
-"""A request that changes nothing is answered at once."""
+"""What a request leads to. If it changes nothing, the answer is sent at once."""
 
+# The record ---------------------------------------------------------------------------------
 
 VALUE_VERSION = 1
 
@@ -238,13 +242,13 @@ VALUE_VERSION = 1
 def to_record(
     transactional_id: str, metadata: TransactionMetadata | None
 ) -> tuple[bytes, bytes | None]:
-    """Key and value; without metadata a tombstone."""
+    """Returns key and value of the record; without metadata a tombstone."""
     key = encode_key(transactional_id)
     return key, None if metadata is None else encode_value(_to_value(metadata), VALUE_VERSION)
 
 
 def from_value(data: bytes) -> TransactionMetadata:
-    """Raises CorruptRecord."""
+    """Returns the metadata in a record's value. Raises CorruptRecord."""
     value = decode_value(data)
     try:
         state = TransactionState(value.state)
@@ -288,7 +292,7 @@ def _to_value(metadata: TransactionMetadata) -> TransactionLogValue:
 def by_topic(
     partitions: frozenset[TopicPartition] | set[TopicPartition],
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Topics with their partitions, sorted."""
+    """Returns topics with their partitions, both sorted."""
     found: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         found.setdefault(topic, []).append(index)

@@ -1,5 +1,5 @@
 """TransactionShard: some of the transactional ids, with their log and the ends of their
-transactions. It is what one node of a cluster serves at a time."""
+transactions. One shard is a unit in a cluster."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ log = structlog.get_logger("groupd.transactions")
 
 RECORDS_MIN = 10_000
 RECORDS_PER_ID = 4
-"""A log is trimmed once it has more records than `RECORDS_MIN`, and more than this many for each
+"""A log is trimmed when it has more than `RECORDS_MIN` records, and more than this many for each
 id."""
 
 CHUNK = 200
-"""Ids that are worked on before other work gets a turn."""
+"""How many ids are handled before other work gets a turn."""
 
 
 class Trimmer:
-    """Trims the log. `due()` is cheap; `trim()` is one pass."""
+    """Trims the log: writes every id once more and cuts off the older records. `due()` is cheap;
+    `trim()` is one pass."""
 
     __slots__ = ("_busy", "_failed_at", "_log", "_logs", "records_min")
 
@@ -40,13 +41,14 @@ class Trimmer:
         self.records_min = RECORDS_MIN
 
     def due(self) -> bool:
-        # After a failed pass it waits for as many records again: each pass writes every id.
+        # After a failed pass the next one waits until as many records are new: each pass writes
+        # every id.
         records = self._log.durable_offset - max(self._log.start_offset, self._failed_at)
         ids = len(self._log.table.entries)
         return not self._busy and records > max(self.records_min, RECORDS_PER_ID * ids)
 
     async def trim(self) -> None:
-        """Does nothing lasting if the log fails on the way."""
+        """Trim the log. If the log fails on the way, nothing is cut off."""
         self._busy = True
         try:
             await self._trim()
@@ -86,8 +88,8 @@ _COUNTED = {
 
 
 class TransactionShard(StateLog):
-    """To end it: `close`, then `closed` and `ended`; or `written`, for another node that takes
-    over; or `drop`."""
+    """A shard of transactional ids at work. To end it, call `close`, then `closed` and `ended`; or
+    `close`, `closed` and `written` if another node takes over; or `drop`."""
 
     def __init__(
         self, number: int, shared: TransactionShardParts, owned: OwnedUnit | None = None
@@ -103,11 +105,11 @@ class TransactionShard(StateLog):
 
     @property
     def busy(self) -> bool:
-        """Whether something runs for which `ended` waits."""
+        """Whether there is work for which `ended` waits."""
         return bool(self._tasks) or self.markers.under_way
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work that ends with the shard."""
+        """Start a task that ends with the shard."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -115,8 +117,8 @@ class TransactionShard(StateLog):
     # Ends -----------------------------------------------------------------------------------
 
     async def ended(self) -> None:
-        """Wait after `close` until nothing of the shard runs; markers under way may be written,
-        for a moment."""
+        """Wait after `close` until no work of the shard runs. Markers under way get a moment to be
+        written."""
         await self.markers.close()
         for task in list(self._tasks):
             task.cancel()
@@ -124,12 +126,12 @@ class TransactionShard(StateLog):
             await asyncio.wait(set(self._tasks))
 
     async def written(self) -> None:
-        """Wait, too, until nothing of the shard writes any more. The next owner writes the markers
-        of transactions that are not complete."""
+        """Wait, too, until the shard writes nothing any more. The next owner writes the markers of
+        transactions that are not complete."""
         await super().written()
         await self.markers.close(0)
-        # They end by themselves. One that is cut short might still cut the log behind the next
-        # owner's back.
+        # The tasks end by themselves. A cancelled one might still trim the log while the next owner
+        # has it.
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 

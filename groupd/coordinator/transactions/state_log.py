@@ -1,11 +1,11 @@
 """The log of a shard of transactional ids at work: a `LogShard` whose machine is a table of ids.
 
-A change becomes true in memory when its record is durable, not before. If an append fails, or its
-outcome is unknown, every waiting change is refused with NOT_COORDINATOR, and the table is read from
-the log again, which also settles what was in doubt.
+A change takes effect in memory when its record is durable, not before. If an append fails, or its
+result is unknown, every waiting change is refused with NOT_COORDINATOR. Then the table is read from
+the log again, which also settles the unknown result.
 
-A shard whose log is empty takes over its ids from the log that there was before shards (`legacy`),
-in one append, before it serves.
+A shard whose log is empty first takes over its ids from the log that held all ids before there were
+shards (`legacy`), in one append, and serves then.
 """
 
 from __future__ import annotations
@@ -47,20 +47,21 @@ log = structlog.get_logger("groupd.transactions")
 _FIRST_OWNER_EPOCH = 1
 
 HEADROOM_BYTES = 64
-"""What an open transaction leaves free, so that the records of its end always fit."""
+"""How many bytes the record of an open transaction leaves free, so that the records of its end
+always fit."""
 
 
 class MarkerCounts(Struct):
-    """Since the start. `retries`: rounds of markers that were to be repeated."""
+    """Counted since the start. `retries`: rounds of markers that had to be repeated."""
 
     written: int = 0
     retries: int = 0
 
 
 class TransactionShardParts(Struct, frozen=True):
-    """What all shards of transactional ids of a node share, beside the `parts` of every shard.
-    `ids_in_all()`: how many ids there are in all shards of this node. `on_loaded()`: a shard
-    serves. `on_settled(id)`: the id takes changes again."""
+    """What all shards of transactional ids of a node share: the `parts` of every shard, and more.
+    `ids_in_all()`: how many ids there are in all shards of this node. `on_loaded()`: a shard has
+    been loaded. `on_settled(id)`: the id takes changes again."""
 
     config: CoordinatorConfig
     logs: PartitionLogs
@@ -75,7 +76,8 @@ class TransactionShardParts(Struct, frozen=True):
 
 
 class StateLog(LogShard[TransactionMachine]):
-    """`owned`: the shard's unit in a cluster."""
+    """Loads, serves and writes the log of a shard of transactional ids. `owned`: the shard's unit
+    in a cluster."""
 
     kind = "transactions"
 
@@ -91,7 +93,7 @@ class StateLog(LogShard[TransactionMachine]):
         super().__init__(number, name, machine, shared.config, shared.parts)
         self.coordinator_epoch = -1
         """The coordinator epoch of markers: 0 at the first start, as in Kafka. It grows whenever
-        the log changes hands, so that markers of a former owner are fenced."""
+        the log gets another owner, so that markers of a former owner are fenced."""
         self._owned = owned
 
     def _fresh(self) -> TransactionMachine:
@@ -99,17 +101,17 @@ class StateLog(LogShard[TransactionMachine]):
 
     @property
     def table(self) -> TransactionTable:
-        """The table; another one after a reload."""
+        """The table. A reload replaces it."""
         return self.machine.table
 
     def serving(self) -> TransactionTable:
-        """The table. Raises ApiError while it cannot be asked."""
+        """Returns the table. Raises ApiError while the shard does not serve."""
         if self.state is not CoordinatorState.ACTIVE:
             raise ApiError(REFUSALS[self.state])
         return self.machine.table
 
     def serves(self, table: TransactionTable) -> bool:
-        """Whether `table` is still in use. Work that began with another table is to end."""
+        """Whether `table` is still in use. Work that began with another table must end."""
         return self.machine.table is table and self.state is CoordinatorState.ACTIVE
 
     # Loading ------------------------------------------------------------------------------
@@ -128,15 +130,15 @@ class StateLog(LogShard[TransactionMachine]):
         return _loaded(machine, opened, end_offset, loaded)
 
     def begin(self, opened: LogState) -> None:
-        """Serve at once a log that is open and empty, where there is none from before shards.
-        A shard that was closed while its log was opened stays so."""
+        """Serve at once. The log must be open and empty, and there must be no legacy log. A shard
+        that was closed while its log was opened stays closed."""
         if self.state is not CoordinatorState.CLOSED:
             self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
             self.serve(_loaded(self.machine, opened, 0, 0))
 
     async def _take_over(self, table: TransactionTable, owner_epoch: int) -> int:
-        """Write what the log from before shards holds for this one; returns how many ids. Raises
-        as `load`. It is one append, so a process that dies leaves this log empty or complete."""
+        """Write this shard's ids from the legacy log. Returns how many they are. Raises as `load`
+        does. It is one append, so a process that dies leaves this log empty or complete."""
         journal = Journal(0, self._config.message_max_bytes)
         now = self.clock.now()
         for some in chunks(await self._shared.legacy.ids_of(self.partition)):
@@ -158,20 +160,22 @@ class StateLog(LogShard[TransactionMachine]):
     # Appends ------------------------------------------------------------------------------
 
     def append(self, change: TransactionChange) -> asyncio.Future[TransactionAnswer]:
-        """Make `change` durable, then true; the result is its answer. The future fails with
-        ApiError: NOT_COORDINATOR if the log has failed, COORDINATOR_NOT_AVAILABLE if it takes too
-        long, UNKNOWN_SERVER_ERROR if the record is too large, which undoes the change."""
+        """Make `change` durable, then let it take effect. The result of the future is its answer.
+        The future fails with ApiError: NOT_COORDINATOR if the log has failed,
+        COORDINATOR_NOT_AVAILABLE if it takes too long, UNKNOWN_SERVER_ERROR if the record is too
+        large, which undoes the change."""
         waiting = _WaitingChange()
         context = RequestContext(waiting, 0)
         self._take_in(self.machine.handle(context, change, self.clock.now()))
         return waiting.future
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """Write the present record of an id again, so that older ones are not needed any more."""
+        """Write the present record of an id again, so that older records are not needed any
+        more."""
         self._take_in(self.machine.rewrite(transactional_id, metadata))
 
     async def flushed(self) -> bool:
-        """Wait until what was accepted is durable; False if the log failed."""
+        """Wait until what was accepted is durable. Returns False if the log has failed."""
         table, end_offset = self.table, self._journal.next_offset
         self._write_open()
         while self.serves(table) and self.durable_offset < end_offset:
@@ -192,7 +196,7 @@ class StateLog(LogShard[TransactionMachine]):
 
     @abstractmethod
     def on_applied(self, change: TransactionChange) -> None:
-        """A change has become true."""
+        """Called when a change has taken effect."""
 
 
 def _loaded(
@@ -208,7 +212,7 @@ def _is_ongoing(metadata: TransactionMetadata | None) -> bool:
 
 
 class _WaitingChange:
-    """What waits for a change: answered and refused as a `Waiter` of a request is."""
+    """A change that waits for its record. It is answered and refused like a `Waiter`."""
 
     __slots__ = ("future",)
 
@@ -228,7 +232,7 @@ class _WaitingChange:
 
 
 def _looked_at(future: asyncio.Future[TransactionAnswer]) -> None:
-    """Look at the future's error, because nobody may await it any more; the program's log has the
-    failure already."""
+    """Read the future's error, because its caller may be gone. The failure has been logged
+    already."""
     if not future.cancelled():
         future.exception()

@@ -1,13 +1,14 @@
 """TransactionTable: the transactional ids of a shard, as a state machine.
 
-Pure: no clock, no I/O, nothing awaited; time is `now_ms` (wall clock, because it is persisted). A
-request gives a `TransactionStep`: a `TransactionAnswer`, or a `TransactionChange` whose record must
-become durable first. From then until `applied` or `refused` the id is *pending* and refuses every
-other change with
-CONCURRENT_TRANSACTIONS. A prepared transaction stays pending until its markers are written and
-its completion is applied. ApiError and NeedsProducerId are raised before any effect.
+Pure: no clock, no I/O, nothing awaited. Time is `now_ms` (wall clock, because it is persisted). A
+request returns a `TransactionStep`: a `TransactionAnswer`, or a `TransactionChange` whose record
+must become durable first. From then until `applied` or `refused` the id is *pending* and refuses
+every other change with CONCURRENT_TRANSACTIONS. A prepared transaction stays pending until its
+markers are written and its completion is applied. ApiError and NeedsProducerId are raised before
+any change.
 
-A failed append has no undo: the shell drops the table and loads another one from the log.
+There is no undo for a failed append: the log shard drops the table and loads another one from the
+log.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 
 ID_MAX = 1000
-"""Characters of a transactional id: a table of them stays small."""
+"""The most characters of a transactional id, so that a table of ids stays small."""
 
 _FENCING = TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
-"""The answer to a new producer while the transaction of the old one is aborted."""
+"""The answer to a new producer while the transaction of the old producer is being aborted."""
 
 
 class TransactionEntry:
-    """One transactional id. `pending`: the state that a change under way leads to, None if there is
-    none; `unmarked`: partitions that still lack the marker of a prepared end; `offset`: that of its
-    newest record in the log."""
+    """One transactional id. `pending`: the state that the change under way leads to; None if there
+    is none. `unmarked`: the partitions of a prepared transaction that still lack their marker.
+    `offset`: of its newest record in the log."""
 
     __slots__ = ("metadata", "offset", "pending", "unmarked")
 
@@ -58,8 +59,8 @@ class TransactionEntry:
 
 
 class TransactionTable:
-    """See above. `ids_in_all()`: how many ids there are that count against the limit, by default
-    those of this table."""
+    """The transactional ids of a shard. `ids_in_all()`: how many ids count against the limit; by
+    default only those of this table."""
 
     def __init__(
         self, config: CoordinatorConfig, ids_in_all: Callable[[], int] | None = None
@@ -129,11 +130,11 @@ class TransactionTable:
     def add_partitions(
         self, write: TransactionalWrite, client_version: int, now_ms: int
     ) -> TransactionStep:
-        """AddPartitionsToTxn, AddOffsetsToTxn, and the addition that a write of version 2 makes by
+        """AddPartitionsToTxn, AddOffsetsToTxn, and the partitions that a write of version 2 adds by
         itself."""
         entry = self._entry(write.transactional_id)
         if entry.pending is not None:
-            # First of all: the producer may already use an id that is on its way to the log.
+            # Checked first: the producer may already use an id that is on its way to the log.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         metadata = entry.metadata
         _check_producer(metadata, write)
@@ -147,8 +148,8 @@ class TransactionTable:
         return self._begin(TransactionChange(write.transactional_id, ongoing))
 
     def verify(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
-        """Which partitions are in the open transaction. What is pending does not matter: the
-        append itself is checked once more by the partition."""
+        """Returns for each partition whether it is in the open transaction. A pending change does
+        not matter, because the partition checks the append itself once more."""
         metadata = self._entry(write.transactional_id).metadata
         _check_producer(metadata, write)
         return {
@@ -161,7 +162,6 @@ class TransactionTable:
     def end(
         self, request: EndTxnRequest, client_version: int, now_ms: int, fresh_id: int | None
     ) -> TransactionStep:
-        """EndTxn."""
         entry = self._entry(request.transactional_id)
         pending = entry.pending is not None
         if client_version >= EPOCH_BUMPS:
@@ -190,7 +190,8 @@ class TransactionTable:
     # Time ---------------------------------------------------------------------------------
 
     def ongoing(self) -> list[str]:
-        """Ids whose transaction is open, or is about to be, so that it may time out."""
+        """The ids whose transaction is open or will be after their pending change, so that it may
+        time out."""
         ongoing = TransactionState.ONGOING
         return [
             transactional_id
@@ -199,15 +200,15 @@ class TransactionTable:
         ]
 
     def timed_out(self, ongoing: Iterable[str], now_ms: int) -> list[str]:
-        """Those of these ids whose transaction has been open for too long, sorted."""
+        """Returns those of the ids whose transaction has been open for too long, sorted."""
         entries = self.entries
         return sorted(one for one in ongoing if _times_out(entries[one], now_ms))
 
     def abort_timed_out(
         self, transactional_id: str, now_ms: int, fresh_id: int | None
     ) -> TransactionChange | None:
-        """Begin to abort a transaction that has been open for too long; None if it has ended
-        meanwhile."""
+        """Begin to abort a transaction that has been open for too long. Returns None if it has
+        ended meanwhile."""
         entry = self.entries.get(transactional_id)
         if entry is None or not _times_out(entry, now_ms):
             return None
@@ -222,8 +223,8 @@ class TransactionTable:
         return change
 
     def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[TransactionChange]:
-        """Tombstones of those of the ids that were not used for `transactional.id.expiration.ms`.
-        Unknown ids are passed over."""
+        """Begin to delete those of the ids that were not used for `transactional.id.expiration.ms`.
+        Unknown ids are ignored."""
         before_ms = now_ms - self._config.transactional_id_expiration_ms
         changes = []
         for transactional_id in transactional_ids:
@@ -244,7 +245,7 @@ class TransactionTable:
         self.entries[transactional_id].unmarked.difference_update(partitions)
 
     def completion(self, transactional_id: str, now_ms: int) -> TransactionChange:
-        """The last step of a prepared end, once nothing is unmarked."""
+        """Returns the last step of a prepared transaction, when no partition lacks its marker."""
         entry = self.entries[transactional_id]
         assert not entry.unmarked
         return TransactionChange(transactional_id, entry.metadata.completed(now_ms))
@@ -257,14 +258,14 @@ class TransactionTable:
         return change
 
     def refused(self, change: TransactionChange) -> None:
-        """The record of `change` cannot be written: it never happened."""
+        """The record of `change` cannot be written: undo the change."""
         entry = self.entries[change.transactional_id]
         entry.pending = None
         if entry.metadata.producer_epoch == NO_EPOCH:
             del self.entries[change.transactional_id]
 
     def applied(self, change: TransactionChange) -> None:
-        """The record of `change` is durable."""
+        """The record of `change` is durable: the change takes effect."""
         if change.metadata is None:
             del self.entries[change.transactional_id]
         else:
@@ -273,7 +274,7 @@ class TransactionTable:
     def replay(
         self, transactional_id: str, metadata: TransactionMetadata | None, offset: int
     ) -> None:
-        """A record of the log, at load."""
+        """Apply a record of the log, at load."""
         if metadata is None:
             self.entries.pop(transactional_id, None)
             return
@@ -284,7 +285,7 @@ class TransactionTable:
         entry.offset = offset
 
     def prepared(self) -> Iterator[str]:
-        """Ids whose transaction is decided and not complete: their markers are to be written."""
+        """The ids whose transaction is decided and not complete: their markers must be written."""
         yield from sorted(
             transactional_id
             for transactional_id, entry in self.entries.items()
@@ -319,10 +320,10 @@ def _check_producer(metadata: TransactionMetadata, write: TransactionalWrite) ->
 
 
 def _expected_epoch(request: InitProducerIdRequest, metadata: TransactionMetadata) -> int | None:
-    """The epoch that a producer names when it goes on after an error (KIP-360); None from a new
-    producer. Raises ApiError PRODUCER_FENCED for a producer id that is not the current one, unless
-    the transactional id was just created, or epochs ran out and the producer does not know its new
-    id."""
+    """Returns the epoch that a producer has when it continues after an error (KIP-360); None from a
+    new producer. Raises ApiError PRODUCER_FENCED for a producer id that is not the current one,
+    unless the transactional id was just created, or epochs ran out and the producer does not know
+    its new id."""
     if request.producer_id == -1:
         return None
     known = (
