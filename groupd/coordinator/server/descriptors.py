@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import structlog
 
-RESERVED = 384
-"""Descriptors that Kafka clients cannot take: for the store, the admin port (`admin.places` limits
-its connections), further nodes of `--workers`, and files."""
+RESERVED = 512
+"""Descriptors that Kafka clients cannot take: for the admin port, which may have some 390
+connections (`admin.places.PLACES`, `http_server.UNASKED_MAX`), the store, and files."""
 
 log = structlog.get_logger("groupd.daemon")
 
