@@ -20,8 +20,8 @@ class DescribeLogDirsRequest(Struct, frozen=True):
 
 
 class LogDir(Struct, frozen=True):
-    """`topics`: (name, ((partition, size in bytes), ...)). The sizes of the volume are bytes, -1 =
-    not known."""
+    """`topics`: (name, ((partition, size in bytes), ...)). The sizes of the volume are in bytes, -1
+    = not known."""
 
     path: str
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
@@ -100,7 +100,8 @@ class ListPartitionReassignmentsRequest(Struct, frozen=True):
 
 
 class ListPartitionReassignmentsReply(Struct, frozen=True):
-    """The list of reassignments has no field: with one node it is always empty."""
+    """The list of reassignments has no field here: groupd moves no replicas, so it is always
+    empty."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

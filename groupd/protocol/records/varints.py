@@ -11,18 +11,18 @@ SMALL = 2048
 
 
 class BadVarint(ValueError):
-    """The varint has more bytes than such a number can have."""
+    """The varint has more bytes than a number of this size can have."""
 
 
 def read_varint(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
-    """A signed number of up to `bits` bits and the position behind it. Raises IndexError,
+    """Returns a signed number of up to `bits` bits, and the position after it. Raises IndexError,
     BadVarint."""
     number, position = read_zigzag(data, position, bits)
     return (number >> 1) ^ -(number & 1), position
 
 
 def read_zigzag(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
-    """Like `read_varint`, but returns the zigzag number: an odd one is negative."""
+    """As `read_varint`, but returns the zigzag number: if it is odd, the number is negative."""
     number, shift = data[position], 7
     position += 1
     if number < 0x80:
@@ -43,11 +43,11 @@ def read_zigzag(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int,
 
 
 SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(SMALL)]
-"""The encodings of small numbers, which most lengths and deltas are."""
+"""The encodings of small numbers. Most lengths and deltas are small."""
 
 
 def zigzag(value: int) -> bytes:
-    """A signed varint of up to 64 bits."""
+    """Encodes a signed number of up to 64 bits."""
     if 0 <= value < SMALL:
         return SMALL_ZIGZAGS[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)
