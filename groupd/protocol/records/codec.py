@@ -285,8 +285,7 @@ class RecordDecoder:
             decoded_key: RecordKey = tuple.__new__(OffsetCommitKey, place)
         else:
             names = self._names.get(key[2:])
-            # Names are found by their bytes, and the key of another type may have the same bytes if
-            # one of the two is damaged. Then the number of names differs.
+            # A damaged key may have the bytes of a key of another type, with more or fewer names.
             if names is None or len(names) != len(kind.names):
                 if len(self._names) >= NAMES_MAX:
                     self._names.clear()

@@ -149,8 +149,8 @@ class Survey:
             self.producers[header.producer_id] = LastBatch(header.producer_epoch, None)
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether this is the batch from which the log knows the producer's last sequence. If the
-        producer's newest epoch has only markers, whether it is a batch of that epoch."""
+        """Whether the log needs this batch to remember the producer: its last sequence or, if its
+        newest epoch has only markers, that epoch."""
         if header.producer_id < 0:
             return False
         last = self.producers.get(header.producer_id)

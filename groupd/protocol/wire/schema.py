@@ -49,7 +49,8 @@ _LAST_VERSION = 1 << 15
 
 
 class _Code:
-    """Source of functions for one version. `names`: the objects that it uses."""
+    """The source of functions for one version. `names`: the objects that the source uses, by
+    name."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -57,7 +58,7 @@ class _Code:
         self.names: dict[str, Any] = {}
 
     def bind(self, value: object) -> str:
-        """A name for `value`."""
+        """Returns a name by which the source can use `value`."""
         name = f"x{len(self.names)}"
         self.names[name] = value
         return name
@@ -68,13 +69,15 @@ class _Code:
 
 
 class Codec(NamedTuple):
-    """How a value stands on the wire.
+    """How a value is encoded.
 
-    `read(code)`: an expression that reads a value from the Reader `r`. `write(code, value)`: a
-    statement that writes an expression to the Writer `w`. `least(version, flexible)`: the fewest
-    bytes of a value. `empty`: the value in versions without it. `long`: it is written with stops.
-    `layout`: that of a number; neighbours in a struct are read and written at once, and `kept`
-    gives the expression of the value of one. `of_whole` makes the value of the struct around it.
+    `read(code)` returns an expression that reads a value from the Reader `r`. `write(code, value)`
+    returns a statement that writes the expression `value` to the Writer `w`. `least(version,
+    flexible)`: the fewest bytes of a value. `empty`: the value in versions that lack the field.
+    `long`: the value is written with stops. `layout`: the layout of a number, else empty. Numbers
+    side by side in a struct are read and written at once; `kept` then turns the number that was
+    read into an expression of the value. `of_whole` computes the value from the struct that the
+    field is in.
     """
 
     read: Callable[[_Code], str]
@@ -88,7 +91,8 @@ class Codec(NamedTuple):
 
 
 class _WireField(NamedTuple):
-    """`names` empty: the value is not kept; `value` is written. `tag` -1: not a tagged field."""
+    """`names` empty: the value is not kept, and `value` is written. `tag` -1: not a tagged
+    field."""
 
     names: tuple[str, ...]
     codec: Codec
@@ -102,8 +106,8 @@ _FieldGroup = tuple[Layout | None, list[tuple[str, _WireField]]]
 
 
 class Shape:
-    """A struct. `made`: its class; `tuple` if its fields are named by index; None if it is the
-    value of its only field that is kept."""
+    """A struct. `made`: its class; `tuple` if its fields are named by index; None if the value is
+    only that of its one field that is kept."""
 
     def __init__(self, made: type | None, fields: tuple[_WireField, ...]) -> None:
         self.made = made
@@ -112,16 +116,18 @@ class Shape:
         self._functions: dict[tuple[str, int, bool, bool], _Function] = {}
 
     def reading(self, version: int, flexible: bool) -> Callable[[Reader], Any]:
-        """What reads the fields of a version, not the end of the struct. Raises READ_ERRORS."""
+        """Returns a function that reads the fields of a version, without the end of the struct.
+        That function raises READ_ERRORS."""
         return self._function("r", version, flexible, False)
 
     def writing(self, version: int, flexible: bool) -> Callable[[Writer, Any], Any]:
-        """What writes the fields of a version, not the end of the struct. A generator function that
-        yields where other work may run, if the struct is `long`."""
+        """Returns a function that writes the fields of a version, without the end of the struct. If
+        the struct is `long`, it is a generator function that yields where other work may run."""
         return self._function("w, v", version, flexible, False)
 
     def codec(self, *, ends: bool = True) -> Codec:
-        """The struct as a field; without `ends`, its fields are those of the struct around it."""
+        """The codec of the struct as a field. Without `ends` the end of the struct is neither read
+        nor written, as if its fields were those of the struct around it."""
 
         def read(code: _Code) -> str:
             made = self._function("r", code.version, code.flexible, ends)
@@ -142,7 +148,8 @@ class Shape:
         return [field for field in fields if (field.tag >= 0) == tagged]
 
     def _groups(self, version: int) -> list[_FieldGroup]:
-        """Numbers side by side, with their layout, and what is between them; all with names."""
+        """Splits the fields into groups: numbers side by side, with their common layout, and other
+        fields. Each field gets a variable name."""
         found: list[_FieldGroup] = []
         numbered = enumerate(self._of(version))
         for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
@@ -169,7 +176,8 @@ class Shape:
             if layout:
                 names = ", ".join([name for name, _ in some])
                 if ends and not tagged and some is groups[-1][1]:
-                    # Nearly always there is no tagged field, so its number is read with the rest.
+                    # Nearly always there is no tagged field, so their number is read together with
+                    # these numbers.
                     layout, names = Layout(f"{layout.format}B"), f"{names}, end"
                     end = ["if end:", " r.at -= 1", " r.end()"]
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
@@ -189,7 +197,8 @@ class Shape:
         return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
-        """The expression of the struct whose attributes have these values."""
+        """Returns an expression that makes the struct from `values`, which are expressions by
+        attribute."""
         if self.made is None:
             return next(iter(values.values()))
         names = sorted({name for field in self._fields for name in field.names})
@@ -199,7 +208,7 @@ class Shape:
         return f"({parts},)" if self.made is tuple else f"{code.bind(self.made)}({parts})"
 
     def _default(self, code: _Code, name: str) -> str:
-        """The value of an attribute in versions without it."""
+        """Returns an expression for the value of an attribute in versions that lack it."""
         if self.made not in (None, tuple):
             for field in fields_of(self.made):
                 if field.name == name and field.default is not NODEFAULT:
@@ -224,7 +233,7 @@ class Shape:
         return [*lines, "w.end()"] if ends else lines
 
     def _value(self, code: _Code, field: _WireField) -> str:
-        """The expression that a field is written from."""
+        """Returns an expression for the value that is written for a field."""
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
         if field.codec.of_whole:
@@ -251,7 +260,8 @@ def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) 
 
 
 def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
-    """A value that Reader and Writer have methods for. `sizes`: the least in both encodings."""
+    """The codec of a value for which Reader and Writer have methods. `sizes`: its fewest bytes in
+    the older and in the flexible encoding."""
     return Codec(
         lambda code: f"r.{read}()",
         lambda code, value: f"w.{write}({value})",
@@ -266,7 +276,7 @@ def _number(layout: str, method: str, empty: Any = 0) -> Codec:
 
 
 def _error(code: _Code, number: str) -> str:
-    # A newer broker may have codes that are not known here.
+    # A newer broker may send codes that are not known here.
     return f"{code.bind(_CODES.get)}({number}, {code.bind(ErrorCode.UNKNOWN_SERVER_ERROR)})"
 
 
@@ -294,8 +304,8 @@ _PLAIN: Mapping[str, Codec] = {
 
 
 def struct(made: type | None, fields: str, **types: Codec | Shape) -> Shape:
-    """Describes a struct (see the module). `made`: as in `Shape`. `types`: those that `fields`
-    names beside the plain ones."""
+    """Describes a struct (see the module). `made`: as in `Shape`. `types`: the types that `fields`
+    names in addition to the plain ones."""
     return Shape(made, tuple([_field(field, types) for field in fields.split()]))
 
 
@@ -304,7 +314,8 @@ def converted(
     read: Callable[[Any], Any] | None = None,
     write: Callable[[Any], Any] | None = None,
 ) -> Codec:
-    """A value of type `of` that `read` makes another one of, and `write` the opposite."""
+    """A value that has type `of` on the wire. `read` converts it after reading, `write` converts it
+    back before writing."""
     codec = _type(of, {})
 
     def read_value(code: _Code) -> str:
@@ -318,18 +329,20 @@ def converted(
 
 
 def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
-    """A value that is written as `make` makes it of the struct that the field is in."""
+    """A value that is not an attribute: when it is written, `make` computes it from the struct that
+    the field is in."""
     return _type(of, {})._replace(of_whole=make)
 
 
 def lone(of: Codec | Shape | str) -> Codec:
-    """A single value where other versions have an array. A struct stands there without its end."""
+    """A single value in versions in which others have an array. If it is a struct, it has no end of
+    its own."""
     codec = of.codec(ends=False) if isinstance(of, Shape) else of
     return converted(codec, lambda value: (value,), itemgetter(0))
 
 
 def absent(value: Any) -> Codec:
-    """Takes no bytes: what an attribute is in versions that do not have it."""
+    """Takes no bytes on the wire. The attribute has `value` in versions that lack it."""
     return Codec(lambda code: code.bind(value), lambda code, value: "pass", lambda *_: 0, value)
 
 
@@ -357,7 +370,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
 
 
 def _nullable(of: Shape) -> Codec:
-    """A struct or None, as the byte before it says (KIP-893)."""
+    """A struct or None. The byte before it says which (KIP-893)."""
     item = of.codec()
 
     def write(code: _Code, value: str) -> str:
