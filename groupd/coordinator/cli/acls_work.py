@@ -1,4 +1,4 @@
-"""What the commands of `groupd acls` do."""
+"""The work of the commands of `groupd acls`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def list_acls(
 
 
 def add_acls(bootstrap: str, command_config: Path | None, acls: Sequence[AclBinding]) -> None:
-    """Make the ACLs; those that are there stay. If any of them is refused the command ends with
-    exit code 1; the others are made."""
+    """Create the ACLs; ACLs that exist stay. If a broker refuses some of them, the others are
+    created and the command ends with exit code 1."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         connection = cluster.any()
         reply: CreateAclsReply = connection.call(CreateAclsRequest(tuple(acls)))

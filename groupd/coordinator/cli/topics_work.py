@@ -1,4 +1,4 @@
-"""What `groupd topics` asks of a cluster, and shows."""
+"""The work of the commands of `groupd topics`."""
 
 from __future__ import annotations
 

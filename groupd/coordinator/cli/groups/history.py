@@ -1,6 +1,5 @@
-"""`groupd groups offsets` and `groupd groups history`: what a group has committed, now or earlier;
-who moved an offset, when, and from where to where.
-"""
+"""`groupd groups offsets` and `groupd groups history`: the offsets that a group has committed, now
+or earlier, and who moved them, when, and from where to where."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def show_offsets(
 
 
 class HistoryFilter(Struct, frozen=True):
-    """Which changes are shown. The log is only read up to `until_ms`."""
+    """Selects the changes that are shown. The log is only read up to `until_ms`."""
 
     topic: str | None
     partition: int | None
@@ -111,7 +110,7 @@ class HistoryFilter(Struct, frozen=True):
 def show_history(
     place: LogLocation, group_id: str, wanted: HistoryFilter, retention_ms: int, *, as_json: bool
 ) -> None:
-    """Print one line for each change, while the log is read: a history may be long."""
+    """Print a line for each change as soon as it is read, because a history may be long."""
 
     async def read() -> int:
         async with open_source(place, group_id) as source:
