@@ -66,7 +66,7 @@ class MemoryStore:
         self.held_appends = 0
         """Appends that wait for `release_appends`."""
 
-    # Faults
+    # Faults -------------------------------------------------------------------------------
 
     def fail_next_append(
         self, error: BaseException | None = None, *, applied: bool = False
@@ -100,7 +100,7 @@ class MemoryStore:
             self._released.set()
             self._released = None
 
-    # Store
+    # Store --------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self._started = True
@@ -117,7 +117,7 @@ class MemoryStore:
         if not self._started:
             raise LogUnavailable("memory store: not open")
 
-    # PartitionLogs
+    # PartitionLogs ------------------------------------------------------------------------
 
     async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
@@ -264,7 +264,7 @@ class MemoryStore:
         for name in names:
             self._logs.pop(name, None)
 
-    # Catalogue
+    # Catalogue ----------------------------------------------------------------------------
 
     async def cluster_id(self) -> str:
         self._check_open()
@@ -340,7 +340,7 @@ class MemoryStore:
         self._next_producer_id += count
         return first
 
-    # Contents of another store
+    # Contents of another store ------------------------------------------------------------
 
     def restore_topic(self, topic: StoredTopic) -> None:
         self._topics[topic.topic_id] = topic

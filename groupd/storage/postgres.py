@@ -113,7 +113,7 @@ class PostgresBackend(DatabaseBackend):
         take = update(meta).values(owner_epoch=meta.c.owner_epoch + 1)
         return int(connection.execute(take.returning(meta.c.owner_epoch)).scalar_one())
 
-    # Sessions
+    # Sessions -----------------------------------------------------------------------------
 
     async def _reading_session(self) -> Session:
         return await self._connected(writes=False)
@@ -181,7 +181,7 @@ class PostgresBackend(DatabaseBackend):
             with suppress(LogError):  # the next write fails with the reason
                 await self._run(writers, lambda connection: connection.scalar(_OWNER))
 
-    # Transactions
+    # Transactions -------------------------------------------------------------------------
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         def work(connection: Connection) -> None:

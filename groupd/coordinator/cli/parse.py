@@ -204,6 +204,8 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]
             yield prefix + key, str(value)
 
 
+# Times ------------------------------------------------------------------------------------------
+
 # The forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a
 # zone it is local time), milliseconds since 1970 (`1772366400000`), `now`, and times before now
 # (`-90s`, `-15m`, `-2h`, `-1h30m`, `-7d`, `-2w`).

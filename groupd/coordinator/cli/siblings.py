@@ -20,6 +20,8 @@ from groupd.coordinator.daemon.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.storage.postgres_url import parse_url
 
+# Default addresses ------------------------------------------------------------------------------
+
 # Other nodes and clients must reach a node. So by default it listens on the address from which this
 # machine reaches the database. It uses the usual ports, or free ones if another node on this
 # machine has taken them.
@@ -51,6 +53,8 @@ def port_or_any(host: str, port: int) -> int:
             return 0
     return port
 
+
+# Further nodes ----------------------------------------------------------------------------------
 
 # This process is the first node and starts the others, each as a `groupd serve --cluster` of its
 # own. Clients connect to each process directly. A node that ends is started again. All nodes end

@@ -131,6 +131,8 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
+# The command ------------------------------------------------------------------------------------
+
 # Without a terminal, one frame is printed as text.
 
 EVERY_S = 2.0

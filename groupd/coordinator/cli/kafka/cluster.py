@@ -138,6 +138,8 @@ class KafkaCluster:
             yield connection, led
 
 
+# The settings of --command-config ---------------------------------------------------------------
+
 # These settings of the file are used: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`
 # (PLAIN and SCRAM), `sasl.oauthbearer.token.endpoint.url` (OAUTHBEARER: a file with the token),
 # `ssl.truststore.location` or `ssl.truststore.certificates`, `ssl.keystore.location`,
