@@ -80,7 +80,7 @@ class Reader:
         return value - 256 if value > 127 else value
 
     def boolean(self) -> bool:
-        """Any byte but 0 is true, as in Kafka."""
+        """Reads a boolean. Any byte but 0 is true, as in Kafka."""
         value = self.data[self.at]
         self.at += 1
         return value != 0
@@ -109,7 +109,7 @@ class Reader:
         return self.take(16)
 
     def uvarint(self) -> int:
-        """Unsigned varint of at most five bytes."""
+        """Reads an unsigned varint of at most five bytes."""
         at = self.at + 1
         value = self.data[at - 1]
         if value >= 0x80:
@@ -157,7 +157,7 @@ class Reader:
         return value
 
     def nullable_bytes(self) -> bytes | None:
-        """Returns a copy of the bytes."""
+        """Reads bytes, which are copied; None for null."""
         length = self.length()
         return None if length < 0 else self.take(length)
 
@@ -168,12 +168,12 @@ class Reader:
         return value
 
     def secret(self) -> Secret:
-        """Bytes that must not be shown anywhere. All secrets in requests are read by this method,
-        so that recordings know where they are (`SecretFinder`)."""
+        """Reads bytes that must not be shown anywhere. All secrets in requests are read by this
+        method, so that recordings know where they are (`SecretFinder`)."""
         return Secret(self.bytes_())
 
     def take(self, length: int) -> bytes:
-        """The next `length` bytes."""
+        """Reads the next `length` bytes."""
         at = self.at
         end = at + length
         if end > len(self.data):
@@ -182,7 +182,7 @@ class Reader:
         return self.data[at:end]
 
     def length(self) -> int:
-        """The length of an array or of bytes; -1 for null."""
+        """Reads the length of an array or of bytes; -1 for null."""
         if self.flexible:
             length: int = self.data[self.at]
             if length < 0x80:
@@ -219,7 +219,8 @@ class Reader:
         return _present(self.nullable_structs(item))
 
     def array_length(self, least: int) -> int:
-        """The length of an array whose items take at least `least` bytes each; -1 for null."""
+        """Reads the length of an array whose items take at least `least` bytes each; -1 for
+        null."""
         length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:

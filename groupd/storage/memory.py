@@ -271,7 +271,7 @@ class MemoryStore:
         return self.known_cluster_id
 
     async def topics(self) -> list[StoredTopic]:
-        """All topics, sorted by name."""
+        """Returns all topics, sorted by name."""
         self._check_open()
         return sorted(self._topics.values(), key=lambda topic: (topic.name, topic.topic_id))
 
@@ -290,7 +290,7 @@ class MemoryStore:
         self._topics.pop(topic_id, None)
 
     async def configs(self) -> list[tuple[int, str, str, str]]:
-        """Ordered by resource type, name and key."""
+        """Returns the overrides ordered by resource type, name and key."""
         self._check_open()
         return [(*key, value) for key, value in sorted(self._configs.items())]
 

@@ -76,7 +76,7 @@ class AdminPort(Struct, frozen=True):
         return replace(self, address=url.netloc).get(path, timeout_s, follow=False)
 
     def post(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
-        """Ask for a change that `path` describes. Raises NoAnswer."""
+        """Asks for a change that `path` describes. Raises NoAnswer."""
         # Web pages of other sites cannot send this content type unless the server allows it (CORS).
         return self._ask("POST", path, {"Content-Type": "application/json"}, timeout_s)
 

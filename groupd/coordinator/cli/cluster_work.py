@@ -21,7 +21,7 @@ COLUMNS = ("node", "state", "lease", "groups", "transactions", "partitions", "ad
 
 
 def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Print a row for each node, and how many units have no owner."""
+    """Prints a row for each node, and how many units have no owner."""
     cluster = _cluster(admin)
     if as_json:
         json_line(cluster)
@@ -60,7 +60,7 @@ def _row(node: Mapping[str, Any]) -> list[object]:
 
 
 def drain(admin: AdminPort, node: int, *, wait: bool) -> None:
-    """Ask the cluster to drain the node. `wait`: return only when the node owns no unit any more;
+    """Asks the cluster to drain the node. `wait`: returns only when the node owns no unit any more;
     if that takes too long, the command ends with exit code 1."""
     _act(admin, "drain", node)
     until = time.monotonic() + WAIT_S
@@ -71,7 +71,7 @@ def drain(admin: AdminPort, node: int, *, wait: bool) -> None:
 
 
 def resume(admin: AdminPort, node: int) -> None:
-    """Ask the cluster to give the node its share of units again."""
+    """Asks the cluster to give the node its share of units again."""
     _act(admin, "resume", node)
 
 

@@ -109,7 +109,7 @@ class ConfigPlace(Struct, frozen=True):
 
 
 def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> None:
-    """Print a row for each setting. Raises UsageError."""
+    """Prints a row for each setting. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         found = _settings(place, place.connection(cluster))
     shown = [one for _, one in sorted(found.items()) if every or one.source != SOURCE_DEFAULT]
@@ -127,7 +127,7 @@ def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> N
 def change(
     place: ConfigPlace, wanted: Mapping[str, str | None], *, as_json: bool, wide: bool
 ) -> None:
-    """Set or delete values, and print each old and new value. Raises UsageError."""
+    """Sets or deletes values, and prints each old and new value. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         connection = place.connection(cluster)
         before = _settings(place, connection)
@@ -155,8 +155,8 @@ def _settings(place: ConfigPlace, connection: BlockingConnection) -> dict[str, C
 def _alter(
     place: ConfigPlace, connection: BlockingConnection, wanted: Mapping[str, str | None]
 ) -> None:
-    """Set values, all or none. None = delete the value, so that the default or a broker's value
-    holds."""
+    """Sets values, all or none. None = the value is deleted, so that the default or a broker's
+    value holds."""
     changes = [
         AlterConfig(key, _DELETE if value is None else _SET, value) for key, value in wanted.items()
     ]

@@ -14,7 +14,7 @@ EXIT_USAGE = 2
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; never returns."""
+    """Runs the command line; never returns."""
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["serve"]:
         # The imports below take a while, and signals must be caught from the beginning.

@@ -232,7 +232,7 @@ def _ready_line(daemon: Served) -> str:
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
-    """Wait until `stopping` has ended, with or without an error. If it takes too long, exit at
+    """Waits until `stopping` has ended, with or without an error. If it takes too long, exits at
     once."""
     done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
     if not done:
@@ -242,7 +242,7 @@ async def _in_time(stopping: asyncio.Future[None]) -> None:
 
 
 def _at_end_of_stdin(call: Callable[[], object]) -> None:
-    """Call `call` at the end of stdin. A thread reads stdin, because an event loop cannot wait for
+    """Calls `call` at the end of stdin. A thread reads stdin, because an event loop cannot wait for
     every kind of stdin."""
 
     def read() -> None:
@@ -256,7 +256,7 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
 
 
 async def _until(stop: asyncio.Event, daemon: Served) -> None:
-    """Wait for a signal. Raises DaemonFailed if another daemon takes the store over: it owns the
+    """Waits for a signal. Raises DaemonFailed if another daemon takes the store over: it owns the
     groups and offsets now, and the state of this daemon is out of date."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
@@ -268,7 +268,7 @@ async def _until(stop: asyncio.Event, daemon: Served) -> None:
 
 
 async def _started(daemon: Served, stop: asyncio.Event) -> bool:
-    """Start the daemon. If it is to stop before it has started, cancel the start and return
+    """Starts the daemon. If it is to stop before it has started, cancels the start and returns
     False."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())

@@ -20,11 +20,9 @@ class ServiceManager:
         self._address = address.replace("@", "\0", 1) if address.startswith("@") else address
 
     def ready(self) -> None:
-        """Tells that the daemon serves."""
         self._tell("READY=1")
 
     def stopping(self) -> None:
-        """Tells that the daemon has begun to stop."""
         self._tell("STOPPING=1")
 
     def _tell(self, state: str) -> None:

@@ -23,14 +23,14 @@ class StopRequest:
         self._tell: Callable[[], object] | None = None
 
     def ask(self) -> None:
-        """Ask the daemon to stop. May be called from any thread and from a signal handler."""
+        """Asks the daemon to stop. May be called from any thread and from a signal handler."""
         self.asked = True
         if self._tell is not None:
             with suppress(RuntimeError):  # the loop has already ended
                 self._tell()
 
     def on_request(self, tell: Callable[[], object]) -> None:
-        """Call `tell` at every request, and at once if there was one already. `tell` may be called
+        """Calls `tell` at every request, and at once if there was one already. `tell` may be called
         from any thread and from a signal handler."""
         self._tell = tell
         if self.asked:
@@ -42,12 +42,12 @@ STOP = StopRequest()
 
 
 def catch() -> None:
-    """Catch the signals: from now on they request a stop."""
+    """Catches the signals: from now on they request a stop."""
     for number in NUMBERS:
         signal.signal(number, lambda *_: STOP.ask())
 
 
 def ignore() -> None:
-    """Ignore the signals, as the process is about to end."""
+    """Ignores the signals, as the process is about to end."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)

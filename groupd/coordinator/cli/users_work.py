@@ -81,7 +81,7 @@ def list_users(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the credentials of the users that are named, or of all."""
+    """Prints the credentials of the users that are named, or of all."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         found = _described(cluster.any(), list(dict.fromkeys(users)))
     rows = [
@@ -106,7 +106,7 @@ def add_user(
     iterations: int,
     password_file: Path | None,
 ) -> None:
-    """Create the user, or set a new password. Raises UsageError."""
+    """Creates the user, or sets a new password. Raises UsageError."""
     wanted = [mechanism(name) for name in dict.fromkeys(mechanisms)]
     for one in wanted:
         reason = why_not(user, one, iterations, b"salt", bytes(one.size))
@@ -123,7 +123,7 @@ def add_user(
 def remove_user(
     bootstrap: str, command_config: Path | None, user: str, mechanisms: Sequence[str]
 ) -> None:
-    """Delete the user's credentials of these mechanisms, or all of them. Raises UsageError."""
+    """Deletes the user's credentials of these mechanisms, or all of them. Raises UsageError."""
     codes = {mechanism(name).code for name in mechanisms}
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         found = dict(_described(cluster.any(), [user]))

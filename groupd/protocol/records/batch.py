@@ -1,4 +1,4 @@
-"""Record batches, magic 2: what the log stores and Fetch serves
+"""Record batches of magic 2, which the log stores and Fetch serves
 (docs/spec/offsets-and-log.md#6).
 
 A batch is a 61-byte header and its records:
@@ -13,8 +13,8 @@ A batch is a 61-byte header and its records:
             [varint key length, key, varint value length, value]
 
 Varints are zigzag; length -1 is null. Attributes: bits 0-2 codec, 3 log append time,
-4 transactional, 5 control, 6 delete horizon. Base offset and leader epoch lie before the CRC, so
-the log can set them without touching the rest.
+4 transactional, 5 control, 6 delete horizon. The CRC does not cover base offset and leader epoch,
+so the log can set them without changing the rest.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def check(payload: Buffer) -> BatchHeader:
 
 
 def check_whole(payload: Buffer, header: BatchHeader) -> None:
-    """Like `check`, for a header that was already parsed."""
+    """As `check`, for a header that was already parsed."""
     if header.size != len(payload):
         raise CorruptBatch(f"batch of {header.size} bytes in {len(payload)}")
     if not verify_crc(payload, header):

@@ -35,8 +35,6 @@ _TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
 
 
 class UnknownVersion(BadBytes):
-    """A value has a version that is not known."""
-
     def __init__(self, version: int) -> None:
         super().__init__(f"unknown value version {version}")
 

@@ -1,5 +1,8 @@
-"""The signed varints of record batches. The zigzag number 2n stands for n >= 0, 2n - 1 for -n < 0.
-A number is stored in groups of seven bits, one a byte, low bits first."""
+"""The signed varints of record batches.
+
+A number n >= 0 becomes the zigzag number 2n, and -n < 0 becomes 2n - 1. The zigzag number is
+written in groups of seven bits, one group in each byte, low bits first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describes a message of Kafka once, as data; the functions that read and write it follow from it.
+"""Describes each message of Kafka once, as data, and makes the functions that read and write it.
 
     struct(
         LeaveGroupRequest,
@@ -8,17 +8,19 @@
     )
 
 A field is `name:type`, in the order of Kafka's message definition. `name` is the attribute of the
-class; `a+b` if the value is that of both; `-` if it is not kept. `[]` before a type is an array,
-`?` behind it allows null, `=3` is the number that is written for `-`. Behind these: the versions
-(`@3+`, `@0-2`, `@4`), and the number of a tagged field (`#0`, KIP-482). An attribute may stand in
-several fields of different versions. Where a version lacks it, it has the default of the class, or
-else is 0, empty or the zero id. `throttle` is the throttle time.
+class. `a+b`: the value is that of both attributes. `-`: the value is not kept. `[]` before a type
+makes it an array, `?` after it allows null, and `=3` is the number that is written for `-`. Then
+come the versions of the field (`@3+`, `@0-2`, `@4`) and the number of a tagged field (`#0`,
+KIP-482). An attribute may have several fields, in different versions. In versions without a field
+it has the default of the class, or else 0, an empty value or the zero id. `throttle` is the
+throttle time.
 
 Types are bool int8 int16 uint16 int32 int64 float64 uuid string bytes secret records, `error`
-(ErrorCode), and those given by keyword: other structs and the odd cases at the end of this module.
+(ErrorCode), and types that are given by keyword: other structs, and the special cases at the end of
+this module.
 
-For each struct and version, Python source is made and compiled when it is first needed, with the
-calls of `Reader` and `Writer` that one would write by hand: closures took 1.3 times as long.
+For each struct and version, Python source is generated and compiled when it is first needed. It
+calls `Reader` and `Writer` as code written by hand would; closures took 1.3 times as long.
 """
 
 from __future__ import annotations

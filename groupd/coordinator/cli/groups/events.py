@@ -32,7 +32,7 @@ Key = tuple[str, int, int]
 def show_events(
     group: str | None, admin: AdminPort, *, follow: bool, as_json: bool, wide: bool
 ) -> None:
-    """Print the events, oldest first. `follow`: also print new events, until the user
+    """Prints the events, oldest first. `follow`: also prints new events, until the user
     interrupts."""
     with suppress(KeyboardInterrupt):
         _show(group, admin, follow, as_json, None if wide else output_width())
@@ -84,7 +84,7 @@ def event_text(event: Row) -> str:
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Print the judgement on the group, what the group waits for now, and its last rebalances,
+    """Prints the judgement on the group, what the group waits for now, and its last rebalances,
     newest first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)

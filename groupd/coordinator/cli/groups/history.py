@@ -37,7 +37,7 @@ def show_offsets(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the offsets by topic and partition; nothing on stdout when nothing was committed."""
+    """Prints the offsets by topic and partition; nothing on stdout if no offset was committed."""
     at_ms = time_of(at)
 
     async def read() -> tuple[str, GroupState]:
@@ -110,7 +110,7 @@ class HistoryFilter(Struct, frozen=True):
 def show_history(
     place: LogLocation, group_id: str, wanted: HistoryFilter, retention_ms: int, *, as_json: bool
 ) -> None:
-    """Print a line for each change as soon as it is read, because a history may be long."""
+    """Prints a line for each change as soon as it is read, because a history may be long."""
 
     async def read() -> int:
         async with open_source(place, group_id) as source:

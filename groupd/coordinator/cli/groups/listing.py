@@ -57,7 +57,7 @@ def group_of_cluster(
 
 
 def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
-    """Print the group's facts, its members, its partitions with their offsets, and what it waits
+    """Prints the group's facts, its members, its partitions with their offsets, and what it waits
     for."""
     if as_json:
         json_line({**found, "offsets": offsets})
@@ -95,7 +95,7 @@ def print_judgement(found: Row, *, wide: bool) -> None:
 
 
 def print_silent(found: Row, *, wide: bool) -> None:
-    """Print the members that commit nothing."""
+    """Prints the members that commit nothing."""
     silent = found.get("silent", ())
     lines = [f"{one['text']}: does it poll?" for one in silent]
     more = found.get("silent_count", 0) - len(silent)
@@ -128,7 +128,7 @@ def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
 
 
 def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
-    """Print a title and the lines below it, unless there are none."""
+    """Prints a title and the lines below it, unless there are none."""
     if lines:
         print(f"\n{title}:")
         for line in lines:
@@ -200,7 +200,7 @@ def of_cluster(bootstrap: str, command_config: Path | None, *, lag: bool) -> lis
 
 
 def show_groups(rows: Iterable[Row], wanted: GroupsWanted, *, as_json: bool, wide: bool) -> None:
-    """Print one row for each group."""
+    """Prints one row for each group."""
     found = wanted.of(rows)
     if as_json:
         for row in found:

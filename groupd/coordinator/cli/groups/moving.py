@@ -179,7 +179,7 @@ def reset_group(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the plan. `apply`: also write it."""
+    """Prints the plan. `apply`: also writes it."""
 
     async def work() -> None:
         with open_cluster(bootstrap, command_config) as cluster:
@@ -211,8 +211,8 @@ def restore_group(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the plan. `apply`: also write it. `stored` None: the history is read from the cluster,
-    too. Raises UsageError."""
+    """Prints the plan. `apply`: also writes it. `stored` None: the history is read from the
+    cluster, too. Raises UsageError."""
 
     async def work() -> None:
         at_ms = parse_time(at, now_ms())
@@ -233,7 +233,7 @@ def restore_group(
 
 
 async def carry_out(group: GroupOffsets, plan: PlannedMove, *, apply: bool) -> None:
-    """Write the plan if `apply`, else print how many offsets would be written. The command ends
+    """Writes the plan if `apply`, else prints how many offsets would be written. The command ends
     with exit code 1 if the plan is refused, or if something is not written as planned."""
     if plan.refusal:
         fail(plan.refusal)

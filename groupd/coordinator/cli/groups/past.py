@@ -42,7 +42,7 @@ def now_ms() -> int:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end. If something cannot be read or a broker does not answer, the command
+    """Runs `work` to its end. If something cannot be read or a broker does not answer, the command
     prints one line and ends with exit code 1. A UsageError passes and leads to exit code 2."""
     try:
         return asyncio.run(work)
@@ -66,7 +66,7 @@ def fail(reason: str) -> NoReturn:
 
 
 def note(text: str) -> None:
-    """Print a remark for people, on stderr."""
+    """Prints a remark for people on stderr."""
     print(f"groupd: {text}", file=sys.stderr)
 
 

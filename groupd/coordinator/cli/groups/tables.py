@@ -33,7 +33,7 @@ NOT_KNOWN = "not known yet"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> None:
-    """Print a header, a rule and the rows. Numbers are aligned right. `wide`: no line is cut."""
+    """Prints a header, a rule and the rows. Numbers are aligned right. `wide`: no line is cut."""
     shown = [[_one_line(cell) for cell in row] for row in rows]
     for line in drawn(columns, shown, None if wide else output_width()):
         print(line)
@@ -42,7 +42,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: boo
 def table_of(
     rows: Sequence[Mapping[str, object]], *, wide: bool = False, empty: Sequence[str] = ()
 ) -> None:
-    """Print rows by column, without columns that are "-" in every row. `empty`: the columns of a
+    """Prints rows by column, without columns that are "-" in every row. `empty`: the columns of a
     table without rows; if empty, such a table is not printed."""
     columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)] if rows else empty
     if columns:

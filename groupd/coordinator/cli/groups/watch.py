@@ -145,7 +145,7 @@ Frame = Callable[[FrameSize], Group]
 
 
 def watch(group: str | None, admin: AdminPort) -> None:
-    """Draw frames until the user ends the command."""
+    """Draws frames until the user ends the command."""
     draw = _all_groups(nodes_of(admin)) if group is None else _one_group(admin, group)
     console = Console()
     if not (console.is_terminal and sys.stdin.isatty()):

@@ -155,7 +155,7 @@ def fetch(
 def commit_offsets(
     connection: BlockingConnection, group_id: str, offsets: Mapping[TopicPartition, Current]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Commit as an administrator does: without a member, generation -1. Returns an error code for
+    """Commits as an administrator does: without a member, generation -1. Returns an error code for
     each partition."""
 
     def partition(place: TopicPartition) -> CommitPartition:
@@ -191,7 +191,7 @@ def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[TopicPa
 def delete_offsets(
     connection: BlockingConnection, group_id: str, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Delete the offsets. Returns an error code for each partition."""
+    """Deletes the offsets. Returns an error code for each partition."""
     topics = [FetchTopic(name, tuple(numbers)) for name, numbers in _by_topic(places)]
     reply: OffsetDeleteReply = connection.call(OffsetDeleteRequest(group_id, tuple(topics)))
     return dict.fromkeys(places, reply.error) if reply.error else _errors(reply.topics)

@@ -54,7 +54,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end. If an error stops it, the command prints one line and ends with exit
+    """Runs `work` to its end. If an error stops it, the command prints one line and ends with exit
     code 2."""
     from groupd.coordinator.logtools.entries import LogToolError
     from groupd.storage.log import LogError
