@@ -253,7 +253,7 @@ class SecurityEntry(Struct, frozen=True):
 
 
 class Catalogue(Protocol):
-    """Small durable facts beside the logs."""
+    """Small durable state besides the logs: topics, configs, security entries, producer ids."""
 
     async def cluster_id(self) -> str:
         """Returns the cluster id (22 characters of base64url), which is made once."""

@@ -64,7 +64,7 @@ class MemoryStore:
         self._released: asyncio.Event | None = None
         self._started = False
         self.held_appends = 0
-        """Appends that wait for `release_appends`."""
+        """How many appends wait for `release_appends`."""
 
     # Faults -------------------------------------------------------------------------------
 

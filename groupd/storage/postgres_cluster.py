@@ -105,7 +105,7 @@ class ClusterBackend(PostgresBackend):
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
+        """Creates or migrates the tables, then connects. Raises StoreRefused."""
         session = partial(connect, self.address, writes=True, statement_timeout_ms=MIGRATION_MS)
         once = Transactions(connecting(session), 1, is_dead)
         await self._prepare(once, self._bring_up_to_date)

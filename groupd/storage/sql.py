@@ -221,7 +221,7 @@ class SqlCatalogue:
 
 
 def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
-    """Raises LogCorrupt."""
+    """Returns the topics that `query` finds. Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
         covered = (row.topic_id, row.name, row.partitions, row.configs)
@@ -255,7 +255,8 @@ def _parts(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _configs(connection: Connection, query: Select[Any]) -> list[tuple[int, str, str, str]]:
-    """Raises LogCorrupt."""
+    """Returns (resource type, name, key, value) of the overrides that `query` finds. Raises
+    LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
         check_row("config_override", *row)

@@ -85,7 +85,7 @@ class Backend(Protocol):
     """Runs transactions on a database."""
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
+        """Connects and brings the database to the newest schema. Raises StoreRefused."""
         ...
 
     async def write(self, work: Callable[[Connection], T]) -> T:

@@ -128,7 +128,7 @@ class Witness:
         self._slot = 0
 
     def open(self) -> None:
-        """Raises OSError."""
+        """Opens the note's file, and makes it if it is missing. Raises OSError."""
         descriptor = private(self.path, os.O_RDWR | os.O_CREAT)
         try:
             size = _SLOTS * _SLOT_BYTES

@@ -279,7 +279,7 @@ class ReadingBackend(DatabaseBackend):
         self._is_dead = is_dead
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
+        """Connects and checks the schema version. Raises StoreRefused."""
         # The connection for writing is one for reading, too: the database refuses to write.
         readers, writers = (Transactions(self._connect, 1, self._is_dead) for _ in range(2))
         await self._prepare(readers, lambda connection: check_readable(connection, self._where))

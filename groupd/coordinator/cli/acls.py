@@ -96,7 +96,7 @@ def operation_named(text: str) -> Operation:
 
 
 def pattern_type(text: str) -> PatternType:
-    """Raises UsageError."""
+    """Finds a pattern type by name. Raises UsageError."""
     try:
         found = PatternType[text.upper()]
     except KeyError:

@@ -111,7 +111,8 @@ _TLS_HINT = " (if it speaks TLS, give --admin-ca-file)"
 
 
 def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> AdminPort:
-    """Raises UsageError."""
+    """Returns the port at `address`, with its token and TLS. Without `token_file` the token is
+    taken from the environment. Raises UsageError."""
     real_port(address, "--admin")
     return AdminPort(
         address,

@@ -78,7 +78,7 @@ class ConfigPlace(Struct, frozen=True):
     def parse(
         cls, entity: str, name: str, bootstrap: str, command_config: Path | None
     ) -> ConfigPlace:
-        """Raises UsageError."""
+        """Makes the place from flags. Raises UsageError."""
         one_of(entity, "--entity", tuple(one.name.lower() for one in Entity))
         found = Entity[entity.upper()]
         if found is Entity.BROKER and name and not (name.isascii() and name.isdecimal()):

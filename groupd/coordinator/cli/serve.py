@@ -95,7 +95,7 @@ def _warn_of_secrets(sets: Sequence[str]) -> None:
 
 
 def _options(flags: ServeFlags) -> DaemonOptions:
-    """Raises UsageError, StoreRefused."""
+    """Returns the options of the daemon that the flags ask for. Raises UsageError, StoreRefused."""
     from groupd.coordinator.daemon.options import DaemonOptions
 
     config = build_config(flags.config, flags.sets, flags.profile)

@@ -168,7 +168,7 @@ def flags() -> Mapping[str, _FlagField]:
 
 
 def read_flags(words: Sequence[str]) -> ServeFlags | None:
-    """Returns None if typer has to read the words. Raises UsageError."""
+    """Reads the flags. Returns None if typer has to read the words. Raises UsageError."""
     known = flags()
     values: dict[str, Any] = {
         field.name: os.environ[field.flag.variable]

@@ -1,4 +1,5 @@
-"""`groupd config`: lists the config keys: defaults, ranges, meanings, and who changes them."""
+"""`groupd config`: lists the config keys with default, range and meaning, and when to change
+them."""
 
 from __future__ import annotations
 

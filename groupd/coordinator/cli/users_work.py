@@ -161,7 +161,7 @@ def _alter(connection: BlockingConnection, change: ScramDeletion | ScramUpsertio
 
 
 def mechanism(name: str) -> ScramMechanism:
-    """Raises UsageError."""
+    """Finds a SCRAM mechanism by name. Raises UsageError."""
     found = MECHANISMS.get(name.upper())
     if found is None:
         raise UsageError(f"--mechanism {name}: must be {' or '.join(MECHANISMS)}")

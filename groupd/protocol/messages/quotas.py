@@ -9,7 +9,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 
 EntityPart = tuple[str, str | None]
-"""(entity type, name); the name None is the default of that type."""
+"""(entity type, name). The name None means the default of that type."""
 
 MATCH_EXACT = 0
 MATCH_DEFAULT = 1

@@ -1,5 +1,5 @@
-"""Where replicas are stored and who leads: DescribeLogDirs (35), AlterReplicaLogDirs (34),
-ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
+"""The storage of replicas, and the leaders of partitions: DescribeLogDirs (35), AlterReplicaLogDirs
+(34), ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,8 @@ is written as type 1, the newer one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
-    """Raises ValueError if a string is longer than the format allows (32767 bytes)."""
+    """Encodes a key. Raises ValueError if a string has more than 32767 bytes, the limit of the
+    format."""
     if type(key) is OffsetCommitKey:
         return offset_records.encode_key(key)
     kind = TYPES_BY_KEY[type(key)]
@@ -242,7 +243,8 @@ def record_type(key: bytes) -> int:
 
 
 def decode_key(data: bytes) -> RecordKey:
-    """Raises UnknownRecordType, CorruptRecord. A key of type 0 also becomes an OffsetCommitKey."""
+    """Decodes a key. A key of type 0 also becomes an OffsetCommitKey. Raises UnknownRecordType,
+    CorruptRecord."""
     return decode_record(data, None).key
 
 

@@ -84,7 +84,7 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
 
 
 def decode_value(data: bytes) -> OffsetCommitValue:
-    """Raises READ_ERRORS."""
+    """Decodes a value of any known version. Raises READ_ERRORS."""
     if len(data) >= _BARE.size:
         # A log has millions of commits, and nearly all have one of these two forms.
         version, offset, leader_epoch, length, commit_ms, tags = _BARE.unpack_from(data)

@@ -43,7 +43,7 @@ class TransactionLogValue(Struct, frozen=True):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Raises ValueError for an id of more than 32767 bytes."""
+    """Encodes the key. Raises ValueError for an id of more than 32767 bytes."""
     writer = Writer(flexible=False)
     writer.int16(TRANSACTION_LOG)
     writer.string(transactional_id)
@@ -94,7 +94,7 @@ def _write_tags(writer: Writer, value: TransactionLogValue) -> None:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """Raises CorruptRecord, also for a version that is not known."""
+    """Decodes a value. Raises CorruptRecord, also for a version that is not known."""
     try:
         reader = Reader(data, 0, 0, flexible=False)
         version = reader.int16()

@@ -33,7 +33,7 @@ no client sends more than one or two."""
 
 
 class RequestHeader(NamedTuple):
-    """`body_offset` is where the body starts in the frame. A null client id is None."""
+    """`body_offset`: the position of the body in the frame. A null client id is None."""
 
     api_key: int
     api_version: int
@@ -96,7 +96,7 @@ def request_frame(
 
 
 def reply_header_version(api: Api, api_version: int) -> int:
-    """0 or 1."""
+    """Returns the version, 0 or 1."""
     return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
 
 

@@ -56,7 +56,8 @@ class GroupsWanted(Struct, frozen=True):
 
     @classmethod
     def parse(cls, sort: str, text: str, *, lag: bool) -> GroupsWanted:
-        """If rows are sorted by a number, that number is shown, too. Raises UsageError."""
+        """Makes the filter from flags. If rows are sorted by a number, that number is shown, too.
+        Raises UsageError."""
         one_of(sort, "--sort", SORTS)
         return cls(lag or sort != "name", sort, text)
 

@@ -90,7 +90,7 @@ class HistoryFilter(Struct, frozen=True):
         events: bool,
         every: bool,
     ) -> HistoryFilter:
-        """Raises UsageError."""
+        """Makes the filter from flags. Raises UsageError."""
         if partition is not None and topic is None:
             raise UsageError("--partition needs --topic")
         return cls(topic, partition, time_of(since), time_of(until), events, every)

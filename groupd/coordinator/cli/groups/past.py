@@ -71,7 +71,7 @@ def note(text: str) -> None:
 
 
 def time_of(at: str | None) -> int | None:
-    """Raises UsageError."""
+    """Parses a time, None stays None. Raises UsageError."""
     return None if at is None else parse_time(at, now_ms())
 
 
@@ -118,7 +118,7 @@ READ_BYTES = 4 * 1024 * 1024
 
 @asynccontextmanager
 async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupLog]:
-    """Raises UsageError if there is no log to read."""
+    """Yields the log with the group's history. Raises UsageError if there is no log to read."""
     if place.bootstrap is not None:
         with open_cluster(place.bootstrap, place.command_config) as cluster:
             yield cluster_source(cluster, group_id)

@@ -32,7 +32,7 @@ class ClientLoop:
         self._thread.start()
 
     def open(self, host: str, port: int) -> BlockingConnection:
-        """Raises KafkaError."""
+        """Opens a connection. Raises KafkaError."""
         connection = KafkaConnection(f"{host}:{port}", CLIENT_ID, SystemClock(), self._security)
         self.wait(connection.open(host, port))
         self._connections.append(connection)

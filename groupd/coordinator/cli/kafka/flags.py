@@ -44,6 +44,6 @@ Wide = Annotated[
 
 
 def is_json(output: str) -> bool:
-    """Raises UsageError."""
+    """Whether --format is json. Raises UsageError."""
     one_of(output, "--format", ("table", "json"))
     return output == "json"
