@@ -50,8 +50,7 @@ class Timers(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> Any:
-        """Calls `callback` at that time, unless `cancel()` of the returned object was called
-        before."""
+        """Calls `callback` at that time, unless `cancel()` of the result was called before."""
         ...
 
 
@@ -113,13 +112,11 @@ class KafkaConnection(asyncio.Protocol):
         """The bytes of all requests that are under way."""
         self._correlation = 0
         self._expires_ms: int | None = None
-        """From this time on the connection is not used, as its login is about to end; None:
-        never."""
+        """The connection is not used from this time on, as its login ends soon; None: never."""
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
         self._ended: tuple[str, str, OSError | None] | None = None
-        """Why the connection has ended, the outcome of its calls, and the error that has ended
-        it."""
+        """The reason of the end, the outcome of calls, and the error that has caused it."""
         self._retired = False
         self._timer: Any = None
 
@@ -183,7 +180,7 @@ class KafkaConnection(asyncio.Protocol):
             self.close(_NOT_USED)
 
     def close(self, why: str, outcome: str = FAILED, cause: OSError | None = None) -> None:
-        """Closes the connection at once. Requests without a reply, and later calls, fail with
+        """Closes the connection at once. Calls without a reply, and later calls, raise
         CallFailed."""
         if self._ended is not None:
             return
@@ -218,8 +215,7 @@ class KafkaConnection(asyncio.Protocol):
     # Opening ------------------------------------------------------------------------------
 
     async def open(self, host: str, port: int) -> None:
-        """Connects, asks the broker for its versions and logs in. Raises CallFailed,
-        LoginFailed."""
+        """Connects, asks for the broker's versions, and logs in. Raises CallFailed, LoginFailed."""
         no_broker = f"no Kafka broker at {self.where}"
         if self._ended is not None:
             raise self._failure(no_broker)
@@ -318,8 +314,7 @@ class KafkaConnection(asyncio.Protocol):
 
 
 async def connected_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that is connected to the first address of the host that answers. Raises
-    OSError."""
+    """Returns a socket connected to the first address of the host that answers. Raises OSError."""
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
     for family, kind, protocol, _, address in await loop.getaddrinfo(

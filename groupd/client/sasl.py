@@ -50,8 +50,7 @@ def bearer_login(token: str) -> SaslLogin:
 
 
 def next_token(tokens: SaslTokens, answer: bytes) -> bytes | None:
-    """Returns the next token, given the server's answer; None: the login is done. Raises
-    LoginFailed."""
+    """Returns the token after the server's answer; None: the login is done. Raises LoginFailed."""
     try:
         return tokens.send(answer)
     except StopIteration:

@@ -32,6 +32,6 @@ def uvarint(value: int) -> bytes:
 
 @cache
 def layout(fields: str, flexible: bool) -> Struct:
-    """The layout of the fields. In the flexible encoding a byte for the number of tagged fields
-    follows."""
+    """The layout of the fields; in the flexible encoding with a byte for the number of tagged
+    fields."""
     return Struct(f">{fields}B" if flexible else f">{fields}")

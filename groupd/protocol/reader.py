@@ -204,8 +204,7 @@ class Reader:
         return _present(self.nullable_array(item))
 
     def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """Reads an array of structs. `item(reader)` reads the fields of a struct; its end is read
-        here."""
+        """Reads an array of structs. `item(reader)` reads the fields of a struct, this its end."""
         length = self._array_length(item, self.flexible)
         if length < 0:
             return None
@@ -219,8 +218,7 @@ class Reader:
         return _present(self.nullable_structs(item))
 
     def array_length(self, least: int) -> int:
-        """Reads the length of an array whose items take at least `least` bytes each; -1 for
-        null."""
+        """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
         length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:

@@ -75,8 +75,7 @@ class Writer:
         self.buffer += value
 
     def string(self, value: str) -> None:
-        """Raises ValueError for more than 32767 bytes in the older encoding, which cannot hold
-        more."""
+        """Raises ValueError for more than 32767 bytes, the limit of the older encoding."""
         raw = value.encode()
         size, buffer = len(raw), self.buffer
         if self.flexible:
@@ -179,8 +178,7 @@ class Writer:
         self.buffer += pack(f">{len(items)}i", *items)
 
     def end(self) -> None:
-        """Ends a struct: writes the tagged fields in the flexible encoding, and nothing in the
-        older one."""
+        """Ends a struct: writes the tagged fields in the flexible encoding, else nothing."""
         if not self.flexible:
             return
         if not self._tagged:
@@ -192,6 +190,6 @@ class Writer:
         self._tagged = {}
 
     def tagged_field(self, tag: int, payload: bytes) -> None:
-        """Adds a tagged field to the struct that ends next. Call it in ascending order of the
-        tags."""
+        """Adds a tagged field to the struct that ends next. Tags must be added in ascending
+        order."""
         self._tagged[tag] = payload

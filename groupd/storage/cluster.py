@@ -142,8 +142,7 @@ class Membership(Protocol):
         ...
 
     async def retire(self) -> None:
-        """Stores that this node is about to leave, so that it gets no units until it joins
-        again."""
+        """Stores that this node is about to leave. Then it gets no units until it joins again."""
         ...
 
     async def leave(self) -> None:
@@ -204,6 +203,6 @@ class CatalogueJournal(Protocol):
         ...
 
     def forget(self) -> None:
-        """Notes that this node has to read the whole catalogue again: the database may have lost
+        """Notes that the whole catalogue is to be read again: the database may have lost
         changes."""
         ...

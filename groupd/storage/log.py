@@ -123,8 +123,7 @@ EXTENTS_MAX = 512
 
 
 class RowExtent(Struct, frozen=True):
-    """One row without its payload. Offsets are inclusive; `size` is the size of the payload in
-    bytes."""
+    """One row without its payload. Offsets are inclusive; `size`: payload bytes."""
 
     base_offset: int
     last_offset: int
@@ -233,8 +232,7 @@ SECURITY_KINDS = ("acl", "scram", "quota", "secret")
 
 
 class ConfigEntry(Struct, frozen=True):
-    """One override of a broker, a group or another resource. `value` None: the override is to be
-    removed."""
+    """One override of a broker, a group or another resource. `value` None: to be removed."""
 
     resource_type: int
     name: str
@@ -302,7 +300,7 @@ class Catalogue(Protocol):
         ...
 
     async def log_sizes(self) -> dict[str, int]:
-        """Returns the payload bytes of every log that has any, by name. Reads the whole index of
+        """Returns the payload bytes of each log that has any, by name. Reads the whole index of
         batches."""
         ...
 

@@ -27,8 +27,7 @@ from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
 from groupd.storage.units import OwnedUnit, Unit
 
 CHANNEL = "groupd_cluster"
-"""The database's channel on which nodes are notified of changes. The payload is the schema's
-name."""
+"""The database's channel for notifications of changes. The payload is the schema's name."""
 
 PRODUCER_IDS_LOST = 1_000_000
 """How many producer ids are skipped when a standby takes over. It may not know of the last blocks
@@ -202,7 +201,7 @@ def all_units(
 
 
 def state_of_all(connection: Connection, now_ms: int, known_units: int) -> ClusterState:
-    """Returns the state of the cluster for a node. `known_units`: the version of the units that it
+    """Returns the state of the cluster. `known_units`: the version of the units that the node
     knows."""
     # The version is read before the members and units, so it may be older than they are, but never
     # newer.

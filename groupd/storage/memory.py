@@ -220,8 +220,7 @@ class MemoryStore:
         return sum(len(row.payload) for row in rows if row.last_offset < end_offset)
 
     async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
-        """The start offset never moves beyond the log end or backwards. An unknown log is
-        ignored."""
+        """Never moves beyond the log end or backwards. An unknown log is ignored."""
         self._check_open()
         log = self._logs.get(name)
         if log is not None and owner_epoch not in (None, log.owner_epoch):

@@ -70,8 +70,7 @@ _CHECKED_ROWS = (
 
 
 def add_row_checksums(connection: Connection) -> None:
-    """Version 1 -> 2: checksums for the rows of all tables but `log_batch`, which had them
-    already."""
+    """Version 1 -> 2: checksums for the rows of all tables but `log_batch`, which had them."""
     for table, column in _CHECKSUM_COLUMNS:
         connection.execute(text(f"ALTER TABLE {table} ADD {column} BIGINT NOT NULL DEFAULT 0"))
     for table, key, covered in _CHECKED_ROWS:
@@ -194,8 +193,7 @@ def migrate(
 
 
 def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
-    """Checks that the schema is the newest, because a reader does not migrate. Raises
-    StoreRefused."""
+    """Checks that the schema is the newest: a reader does not migrate. Raises StoreRefused."""
     version = _known_version(connection, inspect(connection).get_table_names(), where, target)
     if version < target:
         raise StoreRefused(

@@ -45,7 +45,7 @@ def create_store(url: str | None, data_dir: str | Path, *, shared: bool = False)
 
 
 def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
-    """Returns the same store for reading only, while a daemon may write it; not started. Raises
+    """The same store for reading only, while a daemon may write it; not started. Raises
     StoreRefused."""
     if url == "memory://":
         raise StoreRefused("memory:// holds nothing that another process could read")
@@ -82,8 +82,7 @@ def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
 
 
 def _is_postgres(url: str | None) -> TypeGuard[str]:
-    """Whether the URL means PostgreSQL. Raises StoreRefused, also if the driver is not
-    installed."""
+    """Whether the URL means PostgreSQL. Raises StoreRefused, also if its driver is missing."""
     if url is None or not url.startswith(_POSTGRES_PREFIXES):
         return False
     # SQLAlchemy needs greenlet for asyncio drivers.

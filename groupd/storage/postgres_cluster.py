@@ -43,7 +43,7 @@ from groupd.storage.units import OwnedUnit, Unit
 T = TypeVar("T")
 
 CHANGES_KEPT = 10_000
-"""How many changes of the catalogue the journal keeps. A node that misses more reads the whole
+"""How many catalogue changes the journal keeps. A node that misses more reads the whole
 catalogue."""
 
 MIGRATION_MS = 600_000

@@ -38,8 +38,7 @@ SILENCE_S = 5.0
 considered broken."""
 
 LOCK_CLASS = 0x67727064  # "grpd"
-"""The class of the advisory lock on a database (PostgreSQL's name for the first of its two
-numbers)."""
+"""The class of the advisory lock on a database: PostgreSQL's name for its first number."""
 
 MIGRATION_CLASS = 0x6772706D  # "grpm"
 """The class of the lock under which the nodes of a cluster create or migrate the tables."""
@@ -244,8 +243,7 @@ def session_errors() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> tuple[BaseException, str]:
-    """Returns the error of the driver or the system, and its SQLSTATE ("" if it is not from the
-    server)."""
+    """Returns the error of the driver or the system, and its SQLSTATE ("" if it has none)."""
     if isinstance(error, StatementError) and error.orig is not None:
         # Unwraps the driver's own error: SQLAlchemy's replacement has a class name in its text.
         error = error.orig.__cause__ or error.orig

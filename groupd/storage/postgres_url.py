@@ -50,8 +50,7 @@ class PostgresAddress(Struct, frozen=True):
 
 
 def parse_url(text: str) -> PostgresAddress:
-    """Parses the URL. Raises StoreRefused, whose text contains no part of the URL that may be
-    secret."""
+    """Parses the URL. Raises StoreRefused, whose text has no part of the URL that may be secret."""
     if text.count("@") > 1:
         raise _refused("has more than one @: write those of the user and password as %40")
     try:

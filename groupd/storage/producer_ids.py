@@ -17,8 +17,7 @@ def check_producer_ids(connection: Connection) -> None:
 
 
 def take_producer_ids(connection: Connection, count: int) -> int:
-    """Reserves `count` producer ids and returns the first. They are never given out again. Raises
-    LogCorrupt."""
+    """Reserves `count` producer ids for good and returns the first. Raises LogCorrupt."""
     first, crc = connection.execute(_NEXT.with_for_update()).one()
     check_row("producer_id", crc, first)
     following = first + count

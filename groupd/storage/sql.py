@@ -243,8 +243,7 @@ def _first_epochs(text: str) -> FirstEpochs:
 
 
 def _if_any(text: str) -> tuple[str, ...]:
-    """Leaves an empty text out of the checksum: rows from before there was this column were checked
-    without it."""
+    """Leaves an empty text out of the checksum: older rows were checked without this column."""
     return (text,) if text else ()
 
 
@@ -255,8 +254,7 @@ def _parts(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _configs(connection: Connection, query: Select[Any]) -> list[tuple[int, str, str, str]]:
-    """Returns (resource type, name, key, value) of the overrides that `query` finds. Raises
-    LogCorrupt."""
+    """Returns the found overrides: (resource type, name, key, value). Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
         check_row("config_override", *row)

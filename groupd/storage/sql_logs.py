@@ -1,9 +1,9 @@
 """`PartitionLogs` over SQL, for every dialect.
 
-All SQL except that of appends is in synchronous functions, which get a connection inside a
+All SQL but that of appends is in synchronous functions, which get a connection inside a
 transaction. A `Backend` runs them (`AsyncConnection.run_sync`, see `storage.transactions`). Each
-call is all or nothing; it is not left halfway if the caller is cancelled. Every commit of a client
-waits for an append, so each `Backend` has its own append, which is as fast as its database allows.
+call is all or nothing, even if the caller is cancelled. Every commit of a client waits for an
+append, so each `Backend` has its own append, as fast as its database allows.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
 """The errors that a value raises if a flipped bit has changed its type."""
 
 _DROPPED_ROWS_MAX = 256
-"""How many dead batches one transaction drops, so that appends need not wait until all are
-dropped."""
+"""How many dead batches one transaction drops, so that appends need not wait for all of them."""
 
 _LOGS = select(*LOG_COLUMNS)
 _TAKE = (
@@ -85,14 +84,13 @@ class Backend(Protocol):
     """Runs transactions on a database."""
 
     async def start(self) -> None:
-        """Connects and brings the database to the newest schema. Raises StoreRefused."""
+        """Connects to the database. Raises StoreRefused."""
         ...
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` in a transaction that is committed when it returns and rolled back when it
-        raises. Calls run one at a time, in their order, so that an append has at most one of them
-        before it in the line for the database. Raises LogUnavailable, LogCorrupt and the errors of
-        `work`."""
+        raises. Calls run one at a time, in their order. So an append waits behind at most one of
+        them. Raises LogUnavailable, LogCorrupt and the errors of `work`."""
         ...
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -100,8 +98,7 @@ class Backend(Protocol):
         ...
 
     async def look(self, work: Callable[[Connection], T]) -> T:
-        """`read` for the catalogue. In a store with one owner it takes its turn among the calls of
-        `write`."""
+        """`read` for the catalogue. In a store with one owner it takes its turn with `write`."""
         ...
 
     async def change(
@@ -112,15 +109,14 @@ class Backend(Protocol):
         ...
 
     def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
-        """Returns the epochs of these units: the present one of a unit that has an owner, else its
-        next one. Empty in a store with one owner."""
+        """Returns the present epoch of each unit that has an owner, else its next one. Empty in a
+        store with one owner."""
         ...
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. If the
-        end or owner epoch of a log is not what its writer expects, nothing is done and LogFenced
-        (without names of logs) is raised: this is how a writer is fenced. Otherwise raises the
-        errors of `write`."""
+        """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Fences
+        a writer: does nothing and raises LogFenced (without names) if a log's end or owner epoch is
+        not what its writer expects. Otherwise raises the errors of `write`."""
         ...
 
     async def lost(self) -> str:
@@ -128,7 +124,7 @@ class Backend(Protocol):
         ...
 
     def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
-        """Whether this node owns the unit at that epoch. If so, it keeps it until the transaction
+        """Whether this node owns the unit at that epoch, and keeps it until the transaction
         ends."""
         ...
 
@@ -137,8 +133,7 @@ class Backend(Protocol):
         ...
 
     def forget(self) -> None:
-        """Called when the row of a log will be deleted: the ends that `acknowledged` was called
-        with do not count any more."""
+        """Called when a log's row will be deleted: its end in `acknowledged` counts no more."""
         ...
 
     async def close(self) -> None: ...
@@ -256,8 +251,7 @@ class SqlLogs:
         return await self._backend.read(work)
 
     async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
-        """The start offset never moves beyond the log end or backwards. An unknown log is
-        ignored."""
+        """The start offset never passes the log end or moves back. An unknown log is ignored."""
 
         def work(connection: Connection) -> tuple[int, int] | None:
             found = _rows(connection, [name])
@@ -291,8 +285,7 @@ class SqlLogs:
             raise LogFenced([change.name])
 
     async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
-        """The logs are gone after the first transaction. Their batches are deleted in further
-        ones."""
+        """The logs are gone after the first transaction. Further ones delete their batches."""
 
         def work(connection: Connection) -> None:
             if owned is not None and not self._backend.owns(connection, owned):
@@ -315,8 +308,8 @@ class SqlLogs:
         await self._drop_deleted()
 
     async def _check_logs(self) -> None:
-        """Raises LogCorrupt if the row of any log is damaged. Logs that are never opened are
-        checked, too, because it may be the name that is damaged."""
+        """Raises LogCorrupt if the row of any log is damaged, even of a log that is never opened:
+        its name may be what is damaged."""
 
         def work(connection: Connection) -> None:
             for row in connection.execute(_LOGS):
@@ -391,8 +384,8 @@ def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
-    """Returns the logs whose end or owner epoch is not what their writer expects. If all are right
-    again, returns all logs."""
+    """Returns the logs whose end or owner epoch is not what their writer expects; all, if none
+    is."""
     ends: dict[int, tuple[int, int]] = {}
     ids = [advance.log_id for advance in advances]
     for start in range(0, len(ids), NAMES_MAX):

@@ -147,8 +147,8 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Batch
 
 
 class SqliteErrors:
-    """See `storage.transactions.DatabaseErrors`. UnicodeDecodeError: a damaged text that Python
-    cannot decode."""
+    """See `storage.transactions.DatabaseErrors`. UnicodeDecodeError: Python cannot decode a
+    text."""
 
     failures = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
 
@@ -226,8 +226,7 @@ def number_logs(connection: Connection) -> None:
 
 
 def check_tables(connection: Connection, where: str) -> None:
-    """Checks that the small tables are undamaged and that the large one exists. Raises
-    StoreRefused."""
+    """Checks that the small tables are whole and that the large one exists. Raises StoreRefused."""
     for table in _WHOLE:
         problem = str(connection.execute(text(f"PRAGMA integrity_check({table.name})")).scalar())
         if problem != "ok":

@@ -36,8 +36,8 @@ _PROBE_BYTES = 64 * 1024
 
 
 def is_full(directory: Path) -> bool:
-    """Whether the disk is full. It tries to write a little, for the case that SQLite only reports
-    an I/O error."""
+    """Whether the disk is full, for an I/O error of SQLite that does not say why. Tries to
+    write."""
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(bytes(_PROBE_BYTES))
@@ -114,8 +114,7 @@ _NOTE = Struct(">qq")
 _CRC = Struct(">I")
 _SLOT_BYTES = _NOTE.size + _CRC.size
 _SLOTS = 2
-"""The slots are written in turn. If a process is killed while it writes one, the other is still
-valid."""
+"""The slots are written in turn. If a process is killed while it writes one, the other is valid."""
 
 
 class Witness:

@@ -27,8 +27,7 @@ class Together(Generic[Question, StoreAnswer]):
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: Question) -> StoreAnswer:
-        """Asks at once if nothing is under way, so that a database call made after this one comes
-        later."""
+        """Asks at once if nothing is under way, so that database calls made later come later."""
         if not self._idle.is_set():
             answered: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
             self._waiting.append((question, answered))

@@ -174,7 +174,7 @@ class DatabaseBackend:
         self._closing: asyncio.Task[None] | None = None
 
     async def _prepare(self, transactions: Runner, work: Callable[[Connection], T]) -> T:
-        """Runs the first transaction. Raises StoreRefused. If it raises, `transactions` is
+        """Runs the first transaction. Raises StoreRefused. On any error `transactions` is
         closed."""
         try:
             return await transactions.run(work)
@@ -236,8 +236,8 @@ class DatabaseBackend:
         return await never
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        """Does nothing. Only a database whose files can be lost without an error must remember the
-        append."""
+        """Does nothing. A database whose files can be lost without an error must remember
+        appends."""
 
     def forget(self) -> None:
         """Does nothing, see `acknowledged`."""

@@ -1,8 +1,6 @@
-"""`groupd acls`: its commands with their flags, and how flags become ACLs and filters. The flags
-are those of Kafka's kafka-acls.
-
-The code that does the work is imported when a command runs, so that help is shown at once.
-"""
+"""`groupd acls`: its commands with their flags, which are those of Kafka's kafka-acls, and how
+flags become ACLs and filters. The code that does the work is imported when a command runs, so that
+help is shown at once."""
 
 from __future__ import annotations
 
@@ -86,8 +84,7 @@ class Entries(Struct, frozen=True):
 
 
 def operation_named(text: str) -> Operation:
-    """Finds an operation by name: `Read`, `DescribeConfigs` or `describe-configs`. Raises
-    UsageError."""
+    """Finds an operation, such as `DescribeConfigs` or `describe-configs`. Raises UsageError."""
     found = OPERATIONS.get(text.replace("_", "").replace("-", "").lower())
     if found is None:
         names = ", ".join(one.name for one in OPERATIONS.values())
@@ -162,9 +159,8 @@ def _pattern(resources: Resources, named: Named) -> PatternType:
 
 
 def check_new(acls: Sequence[AclBinding]) -> None:
-    """Refuses ACLs that brokers would accept but never apply. For each type of resource brokers
-    only check some of the operations, and they compare addresses, not host names. Raises
-    UsageError."""
+    """Refuses ACLs that brokers would accept but never apply. Brokers only check some operations on
+    each type of resource, and compare addresses, not host names. Raises UsageError."""
     for acl in acls:
         word = Permission(acl.permission).name.lower()
         _check_principal(acl.principal, f"--{word}-principal")

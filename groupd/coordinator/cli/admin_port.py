@@ -43,8 +43,7 @@ AdminCaFile = Annotated[
 
 
 class NoAnswer(Exception):
-    """`str()` is one line. `status`: the status of an answer that is an error; 0 if there was no
-    answer."""
+    """`str()` is one line. `status`: of an answer that is an error; 0 if there was no answer."""
 
     def __init__(self, line: str, status: int = 0) -> None:
         super().__init__(line)
@@ -122,7 +121,7 @@ def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> A
 
 
 def _token_of_environment() -> str | None:
-    """The first of the tokens that a daemon with this environment accepts: for commands in its
+    """The first token that a daemon with this environment accepts: for commands in its
     container."""
     return _first_token(os.environ.get(VARIABLE, "").split(";"))
 

@@ -33,8 +33,7 @@ def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
 
 
 def _cluster(admin: AdminPort) -> Any:
-    """Returns a node's view of its cluster. Raises UsageError if the daemon is no node of a
-    cluster."""
+    """Returns a node's view of its cluster. Raises UsageError if the daemon is in no cluster."""
     try:
         return next(pages(admin, "/cluster"))
     except NoAnswer as error:

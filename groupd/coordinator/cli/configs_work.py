@@ -155,8 +155,8 @@ def _settings(place: ConfigPlace, connection: BlockingConnection) -> dict[str, C
 def _alter(
     place: ConfigPlace, connection: BlockingConnection, wanted: Mapping[str, str | None]
 ) -> None:
-    """Sets values, all or none. None = the value is deleted, so that the default or a broker's
-    value holds."""
+    """Sets values, all or none. None deletes a value, so that the default or a broker's value
+    holds."""
     changes = [
         AlterConfig(key, _DELETE if value is None else _SET, value) for key, value in wanted.items()
     ]

@@ -30,8 +30,7 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
-    """Parses "127.0.0.1:9092" into ("127.0.0.1", 9092). The brackets of an IPv6 host are
-    removed."""
+    """Parses "127.0.0.1:9092" into ("127.0.0.1", 9092). Removes the brackets of an IPv6 host."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not _number(port) or int(port) > 65535:
@@ -53,8 +52,7 @@ def servers(text: str, flag: str) -> list[tuple[str, int]]:
 
 
 def _number(text: str) -> bool:
-    """Whether the text is a number in ASCII digits. `int` would also accept digits of other
-    scripts."""
+    """Whether the text is a number in ASCII digits (`int` also accepts digits of other scripts)."""
     return text.isascii() and text.isdecimal()
 
 
@@ -108,8 +106,8 @@ def config_file(path: Path) -> dict[str, str]:
 def build_config(
     path: Path | None, sets: Iterable[str], profile: str = "default"
 ) -> CoordinatorConfig:
-    """Builds the configuration from the defaults, the profile, the file and `--set`, and checks it
-    as a whole."""
+    """Builds the configuration from defaults, profile, file and `--set`, and checks it as a
+    whole."""
     one_of(profile, "--profile", tuple(PROFILES))
     settings = {} if path is None else config_file(path)
     settings.update(key_value(item) for item in sets)
@@ -134,8 +132,7 @@ def _from_environment(key: str, text: str) -> str:
 
 
 def visible_secrets(sets: Iterable[str]) -> list[str]:
-    """Returns the keys of `--set` whose secrets are visible on the command line, without unknown
-    keys."""
+    """Returns the known keys of `--set` whose secrets are visible on the command line."""
     pairs = [key_value(item) for item in sets]
     return [key for key, text in pairs if is_secret(key) and not _VARIABLE.search(text)]
 
@@ -222,8 +219,7 @@ _MAX_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Returns the time in milliseconds since 1970. Raises UsageError, which names `text` and the
-    forms."""
+    """Returns milliseconds since 1970. Raises UsageError, which names `text` and the forms."""
     word = text.strip()
     if word == "now":
         return now_ms

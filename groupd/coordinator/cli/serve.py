@@ -37,8 +37,7 @@ SHUTDOWN_LIMIT_S = 4.5
 
 
 class Served(Protocol):
-    """The part of a daemon that `serve` uses; `groupd.coordinator.daemon.daemon.Daemon` describes
-    it."""
+    """The part of a daemon that `serve` uses; see `groupd.coordinator.daemon.daemon.Daemon`."""
 
     @property
     def kafka_addresses(self) -> Mapping[str, tuple[str, int]]: ...
@@ -232,7 +231,7 @@ def _ready_line(daemon: Served) -> str:
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
-    """Waits until `stopping` has ended, with or without an error. If it takes too long, exits at
+    """Waits until `stopping` has ended, in success or error. If it takes too long, exits at
     once."""
     done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
     if not done:
@@ -268,8 +267,7 @@ async def _until(stop: asyncio.Event, daemon: Served) -> None:
 
 
 async def _started(daemon: Served, stop: asyncio.Event) -> bool:
-    """Starts the daemon. If it is to stop before it has started, cancels the start and returns
-    False."""
+    """Starts the daemon. If a stop is requested before that is done, returns False."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

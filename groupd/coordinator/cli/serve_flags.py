@@ -39,8 +39,7 @@ class Flag(Struct, frozen=True):
 
 
 class ServeFlags(Struct, frozen=True, kw_only=True):
-    """The values of the flags. A `bool` is a flag without a value, a `tuple` a flag that may be
-    repeated."""
+    """The values of the flags. A `bool` is a flag without a value, a `tuple` a repeatable flag."""
 
     listen: Annotated[str, Flag("Kafka address, HOST:PORT; port 0 takes any free port.")] = (
         DEFAULT_LISTEN
@@ -147,8 +146,7 @@ class _FlagField(Struct, frozen=True):
         return get_origin(self.kind) is tuple
 
     def read(self, text: str) -> Any:
-        """Returns the value, or None for a wrong number, which typer explains. Raises
-        UsageError."""
+        """Returns the value, None for a wrong number, which typer explains. Raises UsageError."""
         if self.kind is not int:
             return text if self.flag.read is None else self.flag.read(text)
         if not (text.isascii() and text.isdecimal()):

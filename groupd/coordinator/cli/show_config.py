@@ -1,5 +1,4 @@
-"""`groupd config`: lists the config keys with default, range and meaning, and when to change
-them."""
+"""`groupd config`: lists the config keys with default, range, meaning, and when to change them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _POSTGRES_PORT = 5432
 
 
 def own_address(store_url: str) -> str:
-    """Returns the address from which this machine reaches the database. Sends nothing. Raises
+    """The address from which this machine reaches the database. Sends nothing. Raises
     StoreRefused."""
     found = parse_url(store_url).host
     with suppress(OSError):

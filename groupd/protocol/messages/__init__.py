@@ -21,6 +21,5 @@ NO_TOPIC_ID: TopicId = bytes(16)
 
 @lru_cache(maxsize=4096)
 def shared_topic_id(topic_id: TopicId) -> TopicId:
-    """Returns the same object for equal ids, to save memory: a log of a million commits has few
-    topics."""
+    """Returns the same object for equal ids. This saves memory: many commits name few topics."""
     return topic_id

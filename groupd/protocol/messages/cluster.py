@@ -30,7 +30,7 @@ class ApiRange(Struct, frozen=True):
 
 
 class Feature(Struct, frozen=True):
-    """A finalized feature. `level` is its finalized level, `min_version` to `max_version` are
+    """A finalized feature. `level`: its finalized level; `min_version`, `max_version`:
     supported."""
 
     name: str
@@ -91,8 +91,7 @@ class PartitionRun(Struct, frozen=True):
 
 
 class TopicInfo(Struct, frozen=True):
-    """`name` is None only if the topic was asked for by an unknown id. `partitions` are in
-    order."""
+    """`name` is None only if an unknown id was asked for. `partitions` are in order."""
 
     name: str | None
     topic_id: TopicId = NO_TOPIC_ID

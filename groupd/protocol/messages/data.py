@@ -34,8 +34,8 @@ class ProduceTopic(Struct, frozen=True):
 
 
 class ProduceRequest(Struct, frozen=True):
-    """`acks`: 0 = no reply at all, 1 = the leader has the records, -1 = all in-sync replicas have
-    them."""
+    """`acks`: 0 = no reply, 1 = once the leader has the records, -1 = once all in-sync replicas
+    do."""
 
     topics: tuple[ProduceTopic, ...]
     acks: int = -1

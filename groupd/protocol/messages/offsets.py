@@ -41,8 +41,7 @@ class PartitionError(Struct, frozen=True, gc=False):
 
 
 class TopicErrors(Struct, frozen=True):
-    """`partitions` is a `Lazily` if there are many. The same holds for the other sequences of
-    replies."""
+    """`partitions` is a `Lazily` if there are many; likewise the other sequences of replies."""
 
     name: str
     partitions: Sequence[PartitionError]

@@ -100,8 +100,7 @@ class ListPartitionReassignmentsRequest(Struct, frozen=True):
 
 
 class ListPartitionReassignmentsReply(Struct, frozen=True):
-    """The list of reassignments has no field here: groupd moves no replicas, so it is always
-    empty."""
+    """The list of reassignments has no field, as it is always empty: groupd moves no replicas."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

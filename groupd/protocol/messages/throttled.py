@@ -6,7 +6,6 @@ from msgspec import Struct
 
 
 class Throttled(Struct, frozen=True, kw_only=True):
-    """`throttle_ms`: how long the client has to wait, as far as the handler of its request
-    knows."""
+    """`throttle_ms`: how long the client has to wait, as far as the request's handler knows."""
 
     throttle_ms: int = 0

@@ -45,8 +45,7 @@ class AddedTransaction(Struct, frozen=True):
 
 
 class AddPartitionsToTxnReply(Struct, frozen=True):
-    """`error` is the error of the whole request (v4 and later). If it is set, there are no
-    results."""
+    """`error`: of the whole request (v4 and later). If it is set, there are no results."""
 
     transactions: Sequence[AddedTransaction] = ()
     error: ErrorCode = ErrorCode.NONE

@@ -150,8 +150,7 @@ class MarkerRecord(NamedTuple):
 
 
 def decode_marker(record: BatchRecord) -> MarkerRecord | None:
-    """Returns None for control records of other kinds, which readers ignore. Raises
-    CorruptBatch."""
+    """Returns None for other control records, which readers ignore. Raises CorruptBatch."""
     try:
         _, kind = _MARKER_KEY.unpack_from(record.key or b"")
         if kind not in (ABORT_MARKER, COMMIT_MARKER):
@@ -301,10 +300,9 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
 def read_records(
     header: BatchHeader, records: Plain, position: int | None = None, first: int = 0
 ) -> Iterator[RawRecord]:
-    """Yields the records in `records` (see `records_data`), beginning with the record at index
+    """Yields the records in `records` (see `records_data`), beginning with the one at index
     `first`, which starts at `position`. Every reader of records uses this function, so it checks
-    the whole format of a record except for its headers (`read_headers` checks those). Raises
-    CorruptBatch."""
+    the format of a record, except for headers (see `read_headers`). Raises CorruptBatch."""
     data, _, stop = records
     index, end = first, records.start if position is None else position
     _check_room(header, first, stop - end)
@@ -366,8 +364,7 @@ def read_headers(
     data: bytes | mmap, position: int, end: int
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yields the headers of a record as (position of the name, its size, position of the value, its
-    size or -1 for null). The headers start at `position`, and the record ends at `end`. Raises
-    CorruptBatch."""
+    size or -1). They start at `position`; the record ends at `end`. Raises CorruptBatch."""
     try:
         count, position = read_varint(data, position)
         if not 0 <= count * HEADER_BYTES_MIN <= end - position:

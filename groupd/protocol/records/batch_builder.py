@@ -211,6 +211,5 @@ def plain_batch(records: Sequence[BatchRecord]) -> bytes:
 
 
 def empty_batch(base_offset: int, last_offset: int) -> bytes:
-    """Returns a header without records, as compaction leaves it of a batch whose records are all
-    removed."""
+    """Returns a header without records, as compaction leaves it if it has removed all records."""
     return pack_batch(new_header(base_offset, last_offset, -1, -1), b"")

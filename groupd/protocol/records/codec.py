@@ -192,8 +192,8 @@ is written as type 1, the newer one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
-    """Encodes a key. Raises ValueError if a string has more than 32767 bytes, the limit of the
-    format."""
+    """Encodes a key. Raises ValueError for a string of more than 32767 bytes, the format's
+    limit."""
     if type(key) is OffsetCommitKey:
         return offset_records.encode_key(key)
     kind = TYPES_BY_KEY[type(key)]
@@ -249,8 +249,7 @@ def decode_key(data: bytes) -> RecordKey:
 
 
 def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | None:
-    """Decodes the value that belongs to `key`; None (a tombstone) stays None. Raises
-    CorruptRecord."""
+    """Decodes the value of `key`; None (a tombstone) stays None. Raises CorruptRecord."""
     return None if data is None else _decode_value(TYPES_BY_KEY[type(key)], key, data)
 
 
@@ -312,8 +311,7 @@ class RecordDecoder:
 
 
 def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
-    """The strings in `data`, which is a key without its type and partition. Raises
-    CorruptRecord."""
+    """The strings in `data`: a key without its type and partition. Raises CorruptRecord."""
     names, at = [], 0
     try:
         for _ in kind.names:

@@ -74,8 +74,7 @@ def plain_identity(key: bytes) -> bytes:
 
 
 def offsets_identity(key: bytes) -> bytes:
-    """The `KeyIdentity` of `__consumer_offsets`: keys of types 0 and 1 are about the same
-    offset."""
+    """The `KeyIdentity` of `__consumer_offsets`: types 0 and 1 are about the same offset."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 

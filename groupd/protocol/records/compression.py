@@ -135,8 +135,8 @@ def _gunzip(data: bytes, limit: int) -> Plain:
 
 
 def _gunzipped(data: bytes) -> Iterator[bytes]:
-    """Yields all members of a gzip stream in pieces, at least one for each member. Some pieces may
-    be empty."""
+    """Yields all members of a gzip stream in pieces, of which some are empty; one or more per
+    member."""
     member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     rest, at = b"", 0
     while True:
@@ -180,8 +180,8 @@ def _unframe(decompress_into: Callable[..., Any], data: bytes, limit: int) -> Pl
 
 
 def _filled(room: int, fill: Callable[[bytearray | mmap], int]) -> Plain:
-    """Returns the bytes that `fill` writes into a buffer of `room` bytes. `fill` returns their
-    number."""
+    """Returns the bytes that `fill`, which returns their number, writes into a buffer of `room`
+    bytes."""
     if room > _SMALL_BYTES:
         large = _mapping(room)
         return Plain(large, 0, fill(large))

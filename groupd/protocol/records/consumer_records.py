@@ -41,8 +41,7 @@ def _end_with_int64(writer: Writer, tag: int, value: int) -> None:
 
 
 def _end_with_tagged_int64(reader: Reader, tag: int) -> int:
-    """Reads the end of a struct that may have the tagged int64 `tag`. Returns its value, 0 if it is
-    absent."""
+    """Reads the end of a struct. Returns its tagged int64 `tag`, 0 if it is absent."""
     payload = reader.tagged_fields().get(tag)
     reader.end()
     value: int = 0

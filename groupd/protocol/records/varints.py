@@ -18,8 +18,7 @@ class BadVarint(ValueError):
 
 
 def read_varint(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
-    """Returns a signed number of up to `bits` bits, and the position after it. Raises IndexError,
-    BadVarint."""
+    """Returns a signed number of up to `bits` bits, and its end. Raises IndexError, BadVarint."""
     number, position = read_zigzag(data, position, bits)
     return (number >> 1) ^ -(number & 1), position
 

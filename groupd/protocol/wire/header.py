@@ -43,8 +43,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Api]) -> int:
-    """Returns the version, 0 to 2. For an unknown API key it is 1: the body cannot be read
-    anyway."""
+    """Returns the version, 0 to 2; 1 for an unknown API key, whose body cannot be read anyway."""
     api = apis.get(api_key)
     if api is not None and api_version >= api.flexible_from:
         return 2

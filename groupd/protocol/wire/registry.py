@@ -274,8 +274,7 @@ def _reply_decoder(reply: Shape, flexible_from: int) -> DecodeReply:
 def _encoders(
     writes: Mapping[int, Callable[[Writer, Any], Any]], flexible_from: int, in_steps: bool
 ) -> tuple[Encode, InSteps]:
-    """Returns `encode` and `steps`. `steps` only works if the functions in `writes` are
-    generators."""
+    """Returns `encode` and `steps`. `steps` only works if `writes` are generator functions."""
 
     def encode(reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray:
         writer = Writer(version >= flexible_from, version, throttle_ms)

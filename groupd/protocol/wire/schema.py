@@ -51,8 +51,7 @@ _LAST_VERSION = 1 << 15
 
 
 class _Code:
-    """The source of functions for one version. `names`: the objects that the source uses, by
-    name."""
+    """The source of functions for one version. `names`: the objects that it uses, by name."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -76,10 +75,9 @@ class Codec(NamedTuple):
     `read(code)` returns an expression that reads a value from the Reader `r`. `write(code, value)`
     returns a statement that writes the expression `value` to the Writer `w`. `least(version,
     flexible)`: the fewest bytes of a value. `empty`: the value in versions that lack the field.
-    `long`: the value is written with stops. `layout`: the layout of a number, else empty. Numbers
-    side by side in a struct are read and written at once; `kept` then turns the number that was
-    read into an expression of the value. `of_whole` computes the value from the struct that the
-    field is in.
+    `long`: it is written with stops. `layout`: the layout of a number, else empty. Numbers side by
+    side are read and written at once; `kept` then makes an expression of the value from the number.
+    `of_whole` computes the value from the struct that has the field.
     """
 
     read: Callable[[_Code], str]
@@ -93,8 +91,7 @@ class Codec(NamedTuple):
 
 
 class _WireField(NamedTuple):
-    """`names` empty: the value is not kept, and `value` is written. `tag` -1: not a tagged
-    field."""
+    """`names` empty: the value is not kept, and `value` is written. `tag` -1: no tagged field."""
 
     names: tuple[str, ...]
     codec: Codec
@@ -123,8 +120,8 @@ class Shape:
         return self._function("r", version, flexible, False)
 
     def writing(self, version: int, flexible: bool) -> Callable[[Writer, Any], Any]:
-        """Returns a function that writes the fields of a version, without the end of the struct. If
-        the struct is `long`, it is a generator function that yields where other work may run."""
+        """Returns a function that writes the fields of a version, without the struct's end. If the
+        struct is `long`, it is a generator function that yields where other work may run."""
         return self._function("w, v", version, flexible, False)
 
     def codec(self, *, ends: bool = True) -> Codec:
@@ -178,8 +175,7 @@ class Shape:
             if layout:
                 names = ", ".join([name for name, _ in some])
                 if ends and not tagged and some is groups[-1][1]:
-                    # Nearly always there is no tagged field, so their number is read together with
-                    # these numbers.
+                    # Most structs have no tagged fields, so their number is read along with these.
                     layout, names = Layout(f"{layout.format}B"), f"{names}, end"
                     end = ["if end:", " r.at -= 1", " r.end()"]
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
@@ -199,8 +195,7 @@ class Shape:
         return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
-        """Returns an expression that makes the struct from `values`, which are expressions by
-        attribute."""
+        """Returns an expression that makes the struct. `values`: expressions by attribute."""
         if self.made is None:
             return next(iter(values.values()))
         names = sorted({name for field in self._fields for name in field.names})
@@ -262,7 +257,7 @@ def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) 
 
 
 def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
-    """The codec of a value for which Reader and Writer have methods. `sizes`: its fewest bytes in
+    """The codec of a value that Reader and Writer have methods for. `sizes`: its fewest bytes in
     the older and in the flexible encoding."""
     return Codec(
         lambda code: f"r.{read}()",
@@ -331,14 +326,12 @@ def converted(
 
 
 def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
-    """A value that is not an attribute: when it is written, `make` computes it from the struct that
-    the field is in."""
+    """A value that is no attribute: to write it, `make` computes it from the struct around it."""
     return _type(of, {})._replace(of_whole=make)
 
 
 def lone(of: Codec | Shape | str) -> Codec:
-    """A single value in versions in which others have an array. If it is a struct, it has no end of
-    its own."""
+    """A single value where other versions have an array. A struct has no end of its own there."""
     codec = of.codec(ends=False) if isinstance(of, Shape) else of
     return converted(codec, lambda value: (value,), itemgetter(0))
 

@@ -40,9 +40,8 @@ def pages(admin: AdminPort, path: str, timeout_s: float = TIMEOUT_S) -> Iterator
 
 
 def nodes_of(admin: AdminPort) -> list[AdminPort]:
-    """The admin ports of all nodes of the cluster; only `admin` itself if its daemon is not in a
-    cluster. For a node whose admin port other machines cannot reach, a line is printed on
-    stderr."""
+    """The admin ports of all nodes of the cluster; only `admin` itself if its daemon is in no
+    cluster. If other machines cannot reach a node's admin port, a line is printed on stderr."""
     try:
         reply = admin.get("/cluster")
     except NoAnswer as error:

@@ -32,8 +32,7 @@ Key = tuple[str, int, int]
 def show_events(
     group: str | None, admin: AdminPort, *, follow: bool, as_json: bool, wide: bool
 ) -> None:
-    """Prints the events, oldest first. `follow`: also prints new events, until the user
-    interrupts."""
+    """Prints the events, oldest first. `follow`: also new events, until the user interrupts."""
     with suppress(KeyboardInterrupt):
         _show(group, admin, follow, as_json, None if wide else output_width())
 
@@ -84,8 +83,8 @@ def event_text(event: Row) -> str:
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Prints the judgement on the group, what the group waits for now, and its last rebalances,
-    newest first."""
+    """Prints the judgement on the group, what it waits for, and its last rebalances, newest
+    first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)
     stories = get(admin, f"{path}/rebalances")[:last]
@@ -107,8 +106,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
 
 
 def story_lines(story: Row) -> list[str]:
-    """Describes a rebalance for people: its time and cause, then its steps with the time since its
-    start."""
+    """Describes a rebalance: its time and cause, then its steps with the time since its start."""
     lines = [f"{show_time(story['started_ms'])}  {story['sentence']}"]
     for step in story["steps"]:
         after = max(0, step["timestamp_ms"] - story["started_ms"]) / 1000

@@ -47,8 +47,7 @@ def check_config(command_config: Path | None, bootstrap: str | None) -> None:
 
 class GroupsWanted(Struct, frozen=True):
     """Which groups are shown, with which columns, in which order. `lag`: with their lag. `text`:
-    part of the group's id, in upper or lower case. If sorted by a number, the largest comes
-    first."""
+    part of the id, in upper or lower case. If sorted by a number, the largest comes first."""
 
     lag: bool = False
     sort: str = "name"

@@ -88,8 +88,8 @@ def group_rows(cluster: KafkaCluster, *, lag: bool) -> list[dict[str, Any]]:
 def group_page(
     cluster: KafkaCluster, group_id: str, now_ms: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the group, and its offsets. The command ends with exit code 1 if there is no such
-    group."""
+    """Returns the group, and its offsets. Without such a group the command ends with exit code
+    1."""
     coordinator = cluster.coordinator(group_id)
     listed = list_groups(coordinator).get(group_id)
     if listed is None:

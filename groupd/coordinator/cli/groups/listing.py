@@ -57,8 +57,7 @@ def group_of_cluster(
 
 
 def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
-    """Prints the group's facts, its members, its partitions with their offsets, and what it waits
-    for."""
+    """Prints the group's facts, members, partitions with offsets, and what it waits for."""
     if as_json:
         json_line({**found, "offsets": offsets})
         return
@@ -137,8 +136,7 @@ def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
 
 
 def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, object]:
-    """The cells of a member, by column. `lag`: what is known of each member's offsets, by member
-    id."""
+    """The cells of a member, by column. `lag`: facts about members' offsets, by member id."""
     offsets = lag.get(member["member_id"], {})
     return {
         "member": member["member_id"],

@@ -158,8 +158,7 @@ class KafkaGroupOffsets:
 def _tried(
     part: Iterable[TopicPartition], ask: Callable[[], Mapping[TopicPartition, ErrorCode]]
 ) -> Errors:
-    """Returns the errors of a part. `ask` sends the part and returns the error code of each
-    partition."""
+    """Returns the errors of a part. `ask` sends it and returns the code of each partition."""
     try:
         answer = ask()
     except KafkaError as error:

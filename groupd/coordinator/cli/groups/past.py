@@ -91,8 +91,7 @@ async def extent_at(source: GroupLog, group_id: str, at_ms: int | None) -> Exten
 async def past_state(
     source: GroupLog, group_id: str, at_ms: int | None, at_log_offset: int | None = None
 ) -> GroupState:
-    """Returns the group's state at a time, after the record at a log offset, or now. Raises
-    UsageError."""
+    """Returns the state at a time, after the record at a log offset, or now. Raises UsageError."""
     if at_ms is not None and at_log_offset is not None:
         raise UsageError("--at and --at-log-offset name two points: give one of them")
     extent = await extent_at(source, group_id, at_ms)

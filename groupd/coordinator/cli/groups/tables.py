@@ -84,8 +84,7 @@ def output_width() -> int:
 
 
 def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """The lines of a table. They have at most `width` characters, unless there are too many
-    columns."""
+    """The lines of a table, of at most `width` characters unless there are too many columns."""
     by_column = [[name, *(row[index] for row in rows)] for index, name in enumerate(columns)]
     wanted = [max(map(len, cells)) for cells in by_column]
     widths = wanted if width is None else _fitted(wanted, width - len(GAP) * (len(columns) - 1))
@@ -112,7 +111,7 @@ def wrapped(line: str, width: int | None) -> list[str]:
 
 
 def _fitted(wanted: list[int], width: int) -> list[int]:
-    """Column widths that fit into `width`. The widest columns become narrower first, but not below
+    """Column widths that fit into `width`. The widest columns shrink first, but not below
     `LEAST`."""
     cap = max(wanted, default=0)
     while cap > LEAST and sum(min(one, cap) for one in wanted) > width:

@@ -1,5 +1,4 @@
-"""`groupd groups watch`: shows a daemon's groups in a terminal, and asks for them again and
-again."""
+"""`groupd groups watch`: shows a daemon's groups in a terminal, and refreshes them."""
 
 from __future__ import annotations
 

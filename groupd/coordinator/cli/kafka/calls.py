@@ -331,8 +331,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
 
 
 def _assigned(data: bytes) -> dict[str, tuple[int, ...]]:
-    """The partitions of an assignment. Empty if only the group's own clients understand its
-    format."""
+    """The partitions of an assignment; none if only the group's clients understand its format."""
     try:
         return dict(parse_assignment(data).partitions) if data else {}
     except MalformedSubscription:

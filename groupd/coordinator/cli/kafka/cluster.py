@@ -160,8 +160,7 @@ def open_cluster(bootstrap: str, command_config: Path | None) -> KafkaCluster:
 
 
 def client_security(command_config: Path | None) -> ClientSecurity:
-    """Reads TLS and login from the file. Without a file, connections have neither. Raises
-    UsageError."""
+    """Reads TLS and login from the file; without a file there is neither. Raises UsageError."""
     if command_config is None:
         return UNPROTECTED
     given = properties_file(command_config, FLAG)

@@ -24,7 +24,7 @@ FETCH_BYTES = 8 * 1024 * 1024
 
 
 def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
-    """Copies the log. Returns the numbers of partitions, batches and records. Raises KafkaError,
+    """Copies the log. Returns (partitions, batches, records) copied. Raises KafkaError,
     LogToolError."""
     topics = calls.metadata(cluster.any(), None).topics
     offsets = topics.get(OFFSETS_TOPIC)

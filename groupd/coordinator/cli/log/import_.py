@@ -96,8 +96,7 @@ async def _import(
 async def _target(
     url: str | None, data_dir: Path, dry_run: bool
 ) -> AsyncIterator[tuple[Target | None, States]]:
-    """Yields the store, locked. For a dry run it is only a reader, or None if there is no store
-    yet."""
+    """Yields the locked store. For a dry run it is a reader, or None if there is no store yet."""
     from groupd.storage.open import create_reader, create_store, database_file
 
     reader = create_reader(url, data_dir)  # raises an error for a store in memory

@@ -1,5 +1,5 @@
-"""Code that the commands of `groupd log` share: the flags for the place of a log, and how errors
-are shown."""
+"""Shared by the commands of `groupd log`: flags for the place of a log, and how errors are
+shown."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Runs `work` to its end. If an error stops it, the command prints one line and ends with exit
-    code 2."""
+    """Runs `work` to its end. An error that stops it is raised as a UsageError of one line."""
     from groupd.coordinator.logtools.entries import LogToolError
     from groupd.storage.log import LogError
 

@@ -30,8 +30,7 @@ from groupd.protocol.wire.schema import converted, struct
 
 
 def _failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
-    """The error code at the top, which v7 and later have, and on every partition for older
-    versions."""
+    """The error is at the top, for v7 and later, and on every partition, for older versions."""
 
     def topic(asked: FetchDataTopic) -> FetchedDataTopic:
         partitions = mapped(lambda item: FetchedPartition(item.partition, code), asked.partitions)

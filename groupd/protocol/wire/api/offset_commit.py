@@ -42,8 +42,7 @@ _ROWS_PER_TOPIC = 10
 """To write a topic takes about as long as to write this many of its rows."""
 
 _ID_FROM, _TXN_ID_FROM = 10, 6
-"""The versions of OffsetCommit and TxnOffsetCommit from which topics have an id instead of a
-name."""
+"""The versions of OffsetCommit and TxnOffsetCommit from which topics have ids, not names."""
 
 
 def _read_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
@@ -102,8 +101,7 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
 def _write_topics(
     writer: Writer, topics: Sequence[TopicErrors], *, id_from: int
 ) -> Generator[None, None, None]:
-    """Writes the result of each partition for both APIs. It yields now and then if there are
-    many."""
+    """Writes the result of each partition for both APIs. Yields now and then if there are many."""
     pack = writer.packer("ih")
     room = ROWS
     for topic in writer.structs(topics):
