@@ -96,7 +96,7 @@ def check_me(connection: Connection, me: Fence) -> int | None:
 
 
 def free_units(connection: Connection, node_id: int) -> None:
-    """Takes all units away from a node that was fenced or has left."""
+    """Takes all units away from a node: it was fenced, has left, or joins again."""
     connection.execute(
         update(cluster_unit)
         .where(cluster_unit.c.owner == node_id)

@@ -267,7 +267,7 @@ async def _until(stop: asyncio.Event, daemon: Served) -> None:
 
 
 async def _started(daemon: Served, stop: asyncio.Event) -> bool:
-    """Starts the daemon. If a stop is requested before that is done, returns False."""
+    """Starts the daemon. If a stop is requested first, cancels the start and returns False."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
