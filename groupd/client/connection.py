@@ -1,4 +1,4 @@
-"""One connection to a Kafka broker: requests go out at once, replies come back in their order."""
+"""One connection to a Kafka broker: requests are sent at once, replies come back in their order."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from groupd.protocol.wire.registry import Api, MalformedReply
 _API_VERSIONS = 18
 _NO_VERSION = ApiRange(-1, 0, -1)
 _UNKNOWN_CA = (18, 19, 20, 21)
-"""OpenSSL's codes for a certificate that leads to no CA that is trusted."""
+"""OpenSSL's codes for a certificate that was not issued by a trusted CA."""
 _TIMED_OUT, _NOT_USED = "timed out", "not used any more"
 _LOGIN_SHARE = 0.85
-"""The part of a login's lifetime after which the connection is not used any more."""
+"""A connection is used for this part of the lifetime of its login."""
 
 
 class Timers(Protocol):
@@ -50,13 +50,13 @@ class Timers(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> Any:
-        """Run `callback` at that time, unless `cancel()` of what is returned is called before."""
+        """Calls `callback` at that time, unless `cancel()` of the result was called before."""
         ...
 
 
 class ClientSecurity(Struct, frozen=True):
-    """`tls()`: the context of a new connection; None: not encrypted. `login` None: none is
-    needed."""
+    """`tls()` returns the TLS context of a new connection; None: no encryption. `login` None: no
+    login is needed."""
 
     tls: Callable[[], ssl.SSLContext] | None = None
     login: SaslLogin | None = None
@@ -66,9 +66,9 @@ UNPROTECTED = ClientSecurity()
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """`frame_bytes`: of a reply. `requests`, `request_bytes`: how many requests, and about how many
-    bytes of them, may be under way. `connect_ms`: for the connection with TLS and login.
-    `timeout_ms`: for a reply."""
+    """`frame_bytes`: the largest reply. `requests`, `request_bytes`: how many requests may be under
+    way, and about how many bytes they may have. `connect_ms`: the time to connect, with TLS and
+    login. `timeout_ms`: the time until a reply."""
 
     frame_bytes: int = 256 * 1024 * 1024
     requests: int = 100
@@ -78,8 +78,8 @@ class ConnectionLimits(Struct, frozen=True):
 
 
 class _Sent(Struct, eq=False):
-    """A request without a reply. `reply`: a future of the frame; one that is cancelled still waits
-    for its reply, which nobody reads."""
+    """A request without a reply. `reply`: a future of the frame. After it is cancelled the
+    connection still waits for the reply, but does not read it."""
 
     name: str
     correlation: int
@@ -89,8 +89,8 @@ class _Sent(Struct, eq=False):
 
 
 class KafkaConnection(asyncio.Protocol):
-    """`where`: the broker's name in texts. A request that has no reply in time ends the connection;
-    one that has ended is not opened again."""
+    """`where`: the broker's name in texts. If a request has no reply in time, the connection is
+    closed. A connection that was closed cannot be opened again."""
 
     def __init__(
         self,
@@ -109,20 +109,20 @@ class KafkaConnection(asyncio.Protocol):
         self._offered = {_API_VERSIONS: ApiRange(_API_VERSIONS, 0, 0)}
         self._sent: deque[_Sent] = deque()
         self._size = 0
-        """Bytes of the requests that are under way."""
+        """The bytes of all requests that are under way."""
         self._correlation = 0
         self._expires_ms: int | None = None
-        """When the login is about to end; None: never."""
+        """The connection is not used from this time on, as its login ends soon; None: never."""
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
         self._ended: tuple[str, str, OSError | None] | None = None
-        """Why and with which outcome it has ended, and the error that has ended it."""
+        """The reason of the end, the outcome of calls, and the error that has caused it."""
         self._retired = False
         self._timer: Any = None
 
     @property
     def under_way(self) -> int:
-        """Requests without a reply."""
+        """The number of requests without a reply."""
         return len(self._sent)
 
     @property
@@ -133,8 +133,8 @@ class KafkaConnection(asyncio.Protocol):
         return self._expires_ms is None or self._clock.monotonic_ms() < self._expires_ms
 
     def version_for(self, request_type: type, wanted: int | None = None) -> int:
-        """The version in which such a request is sent: `wanted`, or the highest that both sides
-        have. Raises NotOffered."""
+        """Returns the version in which to send a request: `wanted`, or the highest version that
+        both sides have. Raises NotOffered."""
         api = API_BY_REQUEST[request_type]
         theirs = self._offered.get(api.key, _NO_VERSION)
         version = min(api.max_version, theirs.max_version) if wanted is None else wanted
@@ -144,8 +144,8 @@ class KafkaConnection(asyncio.Protocol):
         return version
 
     async def call(self, request: Any, version: int | None = None) -> Any:
-        """The reply to a request, both structs of `groupd.protocol.messages`. `version` None: the
-        highest that both sides have. Raises CallFailed, NotOffered."""
+        """Sends a request and returns the reply; both are structs of `groupd.protocol.messages`.
+        `version` None: the highest version that both sides have. Raises CallFailed, NotOffered."""
         api = API_BY_REQUEST[type(request)]
         version = self.version_for(api.request_type, version)
         frame = await self._send(api, version, request)
@@ -174,13 +174,14 @@ class KafkaConnection(asyncio.Protocol):
         return reply
 
     def retire(self) -> None:
-        """Close once all replies are there."""
+        """Closes the connection once all replies are there."""
         self._retired = True
         if not self._sent:
             self.close(_NOT_USED)
 
     def close(self, why: str, outcome: str = FAILED, cause: OSError | None = None) -> None:
-        """Close at once. Requests without a reply, and further ones, fail with CallFailed."""
+        """Closes the connection at once. Calls without a reply, and later calls, raise
+        CallFailed."""
         if self._ended is not None:
             return
         self._ended = why, outcome, cause
@@ -214,7 +215,7 @@ class KafkaConnection(asyncio.Protocol):
     # Opening ------------------------------------------------------------------------------
 
     async def open(self, host: str, port: int) -> None:
-        """Connect, ask for versions and log in. Raises CallFailed, LoginFailed."""
+        """Connects, asks for the broker's versions, and logs in. Raises CallFailed, LoginFailed."""
         no_broker = f"no Kafka broker at {self.where}"
         if self._ended is not None:
             raise self._failure(no_broker)
@@ -243,7 +244,7 @@ class KafkaConnection(asyncio.Protocol):
             await asyncio.get_running_loop().create_connection(
                 lambda: self, sock=connected, ssl=tls, server_hostname=host if tls else None
             )
-        except OSError as error:  # among them ssl.SSLError
+        except OSError as error:  # also an ssl.SSLError
             why = f"{reason(error)}{_tls_hint(error)}"
             raise CallFailed(f"no TLS with {self.where}: {why}") from None
         versions: ApiVersionsReply = await self.call(ApiVersionsRequest(), 0)
@@ -258,7 +259,7 @@ class KafkaConnection(asyncio.Protocol):
                 self._expires_ms = now_ms + int(lifetime_ms * _LOGIN_SHARE)
 
     async def _log_in(self, login: SaslLogin) -> int:
-        """Returns for how many milliseconds the login counts, 0 for ever."""
+        """Returns after how many milliseconds the login ends; 0 = never."""
         shaken: SaslHandshakeReply = await self.call(SaslHandshakeRequest(login.mechanism), 1)
         if shaken.error and not shaken.mechanisms:
             raise LoginFailed("has no logins: leave SASL_ out of security.protocol")
@@ -275,7 +276,7 @@ class KafkaConnection(asyncio.Protocol):
                 why = answer.error_message or answer.error.name
                 raise LoginFailed(f"refused the login: {why}")
             lifetime_ms = answer.session_lifetime_ms
-            # In a thread: hashing a password takes milliseconds.
+            # In a thread, because hashing a password takes milliseconds.
             token = await asyncio.to_thread(next_token, tokens, answer.auth_bytes)
         return lifetime_ms
 
@@ -313,7 +314,7 @@ class KafkaConnection(asyncio.Protocol):
 
 
 async def connected_socket(host: str, port: int) -> socket.socket:
-    """A socket that is connected to the first address of the host that answers. Raises OSError."""
+    """Returns a socket connected to the first address of the host that answers. Raises OSError."""
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
     for family, kind, protocol, _, address in await loop.getaddrinfo(

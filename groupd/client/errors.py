@@ -1,4 +1,4 @@
-"""Why a call to a broker has no reply."""
+"""The reasons why a call to a broker has no reply."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ FAILED, TIMEOUT, REFUSED = "failed", "timeout", "refused"
 
 
 class CallFailed(Exception):
-    """A call has no reply, and nobody knows whether the broker has done it. `str()`: one line with
-    the broker's name. `outcome`: FAILED (no connection, or it was lost), TIMEOUT, or REFUSED: too
-    much is under way to that broker, so nothing was sent. `__cause__`: the error that has ended an
-    open connection, if any."""
+    """A call has no reply, and the client cannot know whether the broker has executed it.
+
+    `str()`: one line with the broker's name. `outcome`: FAILED (no connection, or it was lost),
+    TIMEOUT, or REFUSED: too much is under way to that broker, so nothing was sent. `__cause__`: the
+    error that has ended an open connection, if any.
+    """
 
     def __init__(self, text: str, outcome: str = FAILED) -> None:
         super().__init__(text)
@@ -28,7 +30,7 @@ class LoginFailed(CallFailed):
 
 
 def reason(error: OSError) -> str:
-    """Why something failed, in words: without numbers of errors and lines of OpenSSL's code."""
+    """Describes an error for people, without error numbers and lines of OpenSSL's code."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLError):

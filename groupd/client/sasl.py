@@ -1,5 +1,8 @@
 """The client's side of a SASL login: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER
-(RFC 7628). The tokens only; `KafkaConnection` sends them."""
+(RFC 7628).
+
+This module only makes the tokens; `KafkaConnection` sends them.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ _SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 PASSWORD_MECHANISMS = (PLAIN, *_SCRAM_HASHES)
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
-"""A server that wants another number of iterations is not believed: with the proof that it gets
-after few of them, the password would be easy to find."""
+"""A server that asks for fewer or more iterations is not trusted. After few iterations, the proof
+that it gets would make the password easy to guess."""
 
 SaslTokens = Generator[bytes, bytes, None]
-"""Yields a token to send, gets the server's answer to it. Raises LoginFailed, whose text is to
-stand behind the server's name."""
+"""Yields a token to send, and is sent the server's answer to it. Raises LoginFailed, whose text
+continues a sentence that begins with the server's name."""
 
 
 class SaslLogin(Struct, frozen=True):
@@ -35,8 +38,8 @@ class SaslLogin(Struct, frozen=True):
 
 
 def password_login(mechanism: str, user: str, password: str) -> SaslLogin:
-    """`mechanism` is one of PASSWORD_MECHANISMS. With SCRAM the second token takes milliseconds:
-    the password is hashed."""
+    """`mechanism` is one of PASSWORD_MECHANISMS. With SCRAM it takes milliseconds to make the
+    second token, because the password is hashed."""
     if mechanism == PLAIN:
         return SaslLogin(mechanism, lambda: _plain(user, password))
     return SaslLogin(mechanism, lambda: _scram(_SCRAM_HASHES[mechanism], user, password))
@@ -47,7 +50,7 @@ def bearer_login(token: str) -> SaslLogin:
 
 
 def next_token(tokens: SaslTokens, answer: bytes) -> bytes | None:
-    """The token after the server's answer; None: the login is done. Raises LoginFailed."""
+    """Returns the token after the server's answer; None: the login is done. Raises LoginFailed."""
     try:
         return tokens.send(answer)
     except StopIteration:
@@ -60,7 +63,7 @@ def _plain(user: str, password: str) -> SaslTokens:
 
 def _bearer(token: str) -> SaslTokens:
     if (yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
-        # The server says why it refuses, and refuses when it has been told to go on.
+        # The server has said why it refuses. It refuses only after this token.
         yield b"\x01"
 
 

@@ -1,9 +1,9 @@
 """CRC-32C from the package `crc32c`, without loading the rest of that package.
 
-On import the package looks up its own version, which takes Python's parser of e-mail to read the
-metadata of installed packages, and it loads a command line. Together that is a fifteenth of a
-daemon's start. The function itself is in an extension module, which is loaded alone if it is where
-it used to be.
+On import the package looks up its own version: it loads Python's e-mail parser to read the metadata
+of installed packages. It also loads a command line. Together that takes a fifteenth of a daemon's
+start. The function itself is in an extension module. That module is loaded alone if it is where it
+used to be, else the whole package is loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kafka error codes with their numbers on the wire.
+"""Kafka's error codes with their numbers on the wire.
 
-A handler raises `ApiError` before any effect; the dispatcher turns it into the reply of the request
-at hand. Codes are plain ints (`IntEnum`), so encoders write them as they are.
+A handler raises `ApiError` before it has changed anything, and the dispatcher turns it into the
+reply to the request. Codes are plain ints (`IntEnum`), so encoders write them as they are.
 """
 
 from __future__ import annotations
@@ -151,10 +151,8 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(Exception):
-    """A protocol answer other than success; raised before any effect.
-
-    `code` goes on the wire; `message` only into replies that have an error message field.
-    """
+    """A request is answered with an error. It is raised before anything was changed. `code` goes on
+    the wire. `message` goes only into replies that have a field for an error message."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

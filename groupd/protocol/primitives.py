@@ -1,8 +1,8 @@
-"""What reading and writing Kafka's primitive types share; `reader` and `writer` do the two.
+"""Constants and helpers that `reader` and `writer` share: both handle Kafka's primitive types.
 
 There are two encodings. The older one has fixed-width lengths: int16 for strings, int32 for bytes
 and arrays, -1 for null. The flexible one (KIP-482) has unsigned varints of length + 1, 0 for null,
-and ends every struct with tagged fields. A `Reader` or `Writer` is made for one of them, so one
+and ends every struct with tagged fields. A `Reader` or `Writer` is made for one encoding, so one
 function reads or writes all versions of a struct.
 """
 
@@ -19,7 +19,7 @@ STRING_BYTES_MAX = 0x7FFF
 
 
 def uvarint(value: int) -> bytes:
-    """`value` >= 0 as an unsigned varint: 7 bits a byte, low bits first."""
+    """Returns `value` (>= 0) as an unsigned varint: 7 bits a byte, low bits first."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()
@@ -32,5 +32,6 @@ def uvarint(value: int) -> bytes:
 
 @cache
 def layout(fields: str, flexible: bool) -> Struct:
-    """The fields; in the flexible encoding also a byte for the number of tagged fields."""
+    """The layout of the fields; in the flexible encoding with a byte for the number of tagged
+    fields."""
     return Struct(f">{fields}B" if flexible else f">{fields}")

@@ -1,8 +1,9 @@
 """Reads Kafka's primitive types (`primitives`): requests, coordinator records, replies of brokers.
 
 The limits are Kafka's: a string has at most 32767 bytes, a varint at most five. Text must be valid
-UTF-8. An array may announce no more items than fit into the bytes that are left, each with empty
-strings and arrays (in Kafka: no more items than bytes), so memory is in proportion to the request.
+UTF-8. An array may announce at most as many items as fit into the bytes that are left if all their
+strings and arrays are empty. (Kafka allows as many items as there are bytes.) So the memory is in
+proportion to the size of the request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTE
 
 _VARINT_SHIFT_MAX = 28
 _LONGEST_EMPTY = 1000
-"""More bytes than any item takes if its strings and arrays are empty."""
+"""No item takes this many bytes if its strings and arrays are empty."""
 
 T = TypeVar("T")
 
@@ -37,11 +38,11 @@ NO_LIMIT = 1 << 62
 """The limit of a reader that takes any number of items."""
 
 READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
-"""What a Reader raises on bytes that are cut off or wrong."""
+"""The errors that a Reader raises for bytes that are cut off or wrong."""
 
 
 def what_is_wrong(error: Exception) -> str:
-    """One of READ_ERRORS in words for people: Python's own are about its buffers."""
+    """Describes one of READ_ERRORS for people: Python's own texts are about its buffers."""
     if isinstance(error, (StructError, IndexError)):
         return "it ends too early"
     if isinstance(error, UnicodeDecodeError):
@@ -50,9 +51,9 @@ def what_is_wrong(error: Exception) -> str:
 
 
 class Reader:
-    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: that of the API or
-    the record. `max_items`: how many items all arrays together may have; a tagged field counts as
-    one. Fixed-width numbers, which are read at once, count an eighth."""
+    """Reads primitives from `data`, beginning at `at`. Raises READ_ERRORS. `version`: the version
+    of the API or of the record. `max_items`: how many items all arrays together may have. A tagged
+    field counts as one item; a fixed-width number, which is cheap to read, as an eighth."""
 
     __slots__ = ("_end", "at", "data", "flexible", "items", "max_items", "version")
 
@@ -65,7 +66,7 @@ class Reader:
         self.flexible = flexible
         self.items = 0
         self.max_items = max_items
-        self._end = 0  # end of the struct whose tagged fields were asked for last
+        self._end = 0  # end of the struct whose tagged fields were read last
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
         """Reads several fixed-width fields at once."""
@@ -79,7 +80,7 @@ class Reader:
         return value - 256 if value > 127 else value
 
     def boolean(self) -> bool:
-        """Any byte but 0 is true, as in Kafka."""
+        """Reads a boolean. Any byte but 0 is true, as in Kafka."""
         value = self.data[self.at]
         self.at += 1
         return value != 0
@@ -108,7 +109,7 @@ class Reader:
         return self.take(16)
 
     def uvarint(self) -> int:
-        """Unsigned varint of at most five bytes."""
+        """Reads an unsigned varint of at most five bytes."""
         at = self.at + 1
         value = self.data[at - 1]
         if value >= 0x80:
@@ -132,7 +133,7 @@ class Reader:
             length: int = INT16.unpack_from(data, self.at)[0]
             at = self.at + 2
         elif data[self.at] < 0x80:
-            # The usual case: one length byte, no further call.
+            # One length byte is the usual case. It is read here to save a call.
             length = data[self.at] - 1
             at = self.at + 1
         else:
@@ -156,7 +157,7 @@ class Reader:
         return value
 
     def nullable_bytes(self) -> bytes | None:
-        """Copies the bytes once."""
+        """Reads bytes, which are copied; None for null."""
         length = self.length()
         return None if length < 0 else self.take(length)
 
@@ -167,12 +168,12 @@ class Reader:
         return value
 
     def secret(self) -> Secret:
-        """Bytes that nothing may show. Requests read theirs here only, so that recordings know
-        where they stand (`SecretFinder`)."""
+        """Reads bytes that must not be shown anywhere. All secrets in requests are read by this
+        method, so that recordings know where they are (`SecretFinder`)."""
         return Secret(self.bytes_())
 
     def take(self, length: int) -> bytes:
-        """The next `length` bytes."""
+        """Reads the next `length` bytes."""
         at = self.at
         end = at + length
         if end > len(self.data):
@@ -181,7 +182,7 @@ class Reader:
         return self.data[at:end]
 
     def length(self) -> int:
-        """The length of an array or of bytes; -1 for null."""
+        """Reads the length of an array or of bytes; -1 for null."""
         if self.flexible:
             length: int = self.data[self.at]
             if length < 0x80:
@@ -195,7 +196,7 @@ class Reader:
         return length
 
     def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """Calls `item(reader)` for each item; None for null. For primitives."""
+        """Reads an array of primitives with `item(reader)` for each item; None for null."""
         length = self._array_length(item)
         return None if length < 0 else tuple([item(self) for _ in range(length)])
 
@@ -203,7 +204,7 @@ class Reader:
         return _present(self.nullable_array(item))
 
     def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """Reads an array of structs: `item(reader)` reads the fields of one, this its end."""
+        """Reads an array of structs. `item(reader)` reads the fields of a struct, this its end."""
         length = self._array_length(item, self.flexible)
         if length < 0:
             return None
@@ -217,7 +218,7 @@ class Reader:
         return _present(self.nullable_structs(item))
 
     def array_length(self, least: int) -> int:
-        """The length of an array whose items take at least so many bytes; -1 for null."""
+        """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
         length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:
@@ -226,7 +227,7 @@ class Reader:
         return length
 
     def _array_length(self, item: Callable[[Reader], Any], end: int = 0) -> int:
-        """`end`: the bytes that end an item without tagged fields."""
+        """`end`: how many bytes the end of an item takes if it has no tagged fields."""
         length = self.length()
         if length <= 0:
             return length
@@ -239,7 +240,7 @@ class Reader:
         return length
 
     def count(self, items: int) -> None:
-        """Notes `items` more of an array, or tagged fields. Raises TooManyItems."""
+        """Counts `items` more items of an array, or tagged fields. Raises TooManyItems."""
         self.items += items
         if self.items > self.max_items:
             raise TooManyItems(f"more than {self.max_items} items in its arrays")
@@ -259,7 +260,7 @@ class Reader:
         return _present(self.nullable_int32_array())
 
     def end(self) -> None:
-        """Ends a struct: skips its tagged fields in the flexible encoding."""
+        """Reads the end of a struct: in the flexible encoding it skips the tagged fields."""
         if not self.flexible:
             return
         if self.data[self.at] == 0:
@@ -270,8 +271,8 @@ class Reader:
             self._tagged_fields()
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """The tagged fields of a struct that ends next: payload by tag. `end` skips them; a reader
-        ignores unknown tags (KIP-482)."""
+        """Returns the tagged fields of the struct that ends next, as payload by tag. Call `end`
+        afterwards: it skips them. Unknown tags are to be ignored (KIP-482)."""
         at = self.at
         if not self.flexible or self.data[at] == 0:
             return {}
@@ -287,15 +288,16 @@ class Reader:
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(length)}
 
     def finish(self) -> None:
-        """Raises if bytes are left over."""
+        """Raises BadBytes if bytes are left over."""
         if self.at != len(self.data):
             raise BadBytes(f"{len(self.data) - self.at} bytes too many")
 
 
 @lru_cache(maxsize=1024)
 def least_size(item: Callable[[Reader], Any], version: int, flexible: bool) -> int:
-    """The fewest bytes that `item` reads: those of empty strings and arrays. Measured once, by
-    reading an item whose lengths are all 0 (in the flexible encoding 0 stands as 1)."""
+    """The fewest bytes that `item` can read, which is when all strings and arrays are empty. It is
+    measured once, by reading an item whose lengths are all 0 (encoded as 1 in the flexible
+    encoding)."""
     reader = Reader((b"\x01" if flexible else b"\x00") * _LONGEST_EMPTY, 0, version, flexible)
     item(reader)
     return reader.at
@@ -308,8 +310,8 @@ def _present(value: tuple[T, ...] | None) -> tuple[T, ...]:
 
 
 class SecretFinder(Reader):
-    """Notes where the secrets are. `spans`: (first, behind the last byte) of each. Takes no more
-    items than a broker does by default."""
+    """Finds the secrets in a request. `spans`: (first byte, end) of each secret; the end is
+    exclusive. It accepts as many items as a broker accepts by default."""
 
     __slots__ = ("spans",)
 

@@ -19,20 +19,22 @@ from groupd.protocol.primitives import (
 _UINT16 = Struct(">H")
 
 STEP = 100
-"""Items of a long array to write before other work may run: takes well below a millisecond."""
+"""After this many items of long arrays other work may run. It takes well below a millisecond to
+write them."""
 
 ROWS = 1000
-"""The same for rows, which are structs whose fields all have a fixed width."""
+"""The same for rows: structs whose fields all have a fixed width."""
 
 _ONE_BYTE = 0x7F
-"""Shorter lengths are one byte in the flexible encoding. Most are, so they need no call."""
+"""In the flexible encoding a length below this takes one byte. Most lengths do, so they are written
+without a call."""
 
 T = TypeVar("T")
 
 
 class Writer:
-    """Appends primitives to `buffer`. `version`: that of the API or the record value.
-    `throttle_ms`: what a reply says."""
+    """Appends primitives to `buffer`. `version`: the version of the API or of the record value.
+    `throttle_ms`: the throttle time that a reply contains."""
 
     __slots__ = ("_left", "_tagged", "buffer", "flexible", "throttle_ms", "version")
 
@@ -66,14 +68,14 @@ class Writer:
         self.buffer += FLOAT64.pack(value)
 
     def throttle_time(self) -> None:
-        """The field of a reply that says how long its client is to wait."""
+        """Writes the field of a reply that says how long the client has to wait."""
         self.int32(self.throttle_ms)
 
     def uuid(self, value: bytes) -> None:
         self.buffer += value
 
     def string(self, value: str) -> None:
-        """Raises ValueError beyond 32767 bytes in the older encoding, which cannot hold more."""
+        """Raises ValueError for more than 32767 bytes, the limit of the older encoding."""
         raw = value.encode()
         size, buffer = len(raw), self.buffer
         if self.flexible:
@@ -104,7 +106,7 @@ class Writer:
             self.bytes_(value)
 
     def records(self, value: bytes | memoryview) -> None:
-        """Writes record batches. They count as an item for every 4 KiB (`due`)."""
+        """Writes record batches. For `due`, every 4 KiB count as an item."""
         self.bytes_(value)
         self._left -= len(value) >> 12
 
@@ -120,14 +122,14 @@ class Writer:
         self.buffer += b"\x00" if self.flexible else b"\xff\xff\xff\xff"
 
     def array(self, items: Collection[T], write: Callable[[Writer, T], None]) -> None:
-        """Writes the length, then calls `write(writer, item)` for each item. For primitives."""
+        """Writes an array of primitives: its length, then `write(writer, item)` for each item."""
         self.array_length(len(items))
         for item in items:
             write(self, item)
 
     def structs(self, items: Collection[T]) -> Iterator[T]:
-        """Writes an array of structs: yields the items one by one, and the loop writes their
-        fields. The length and the end of each struct are written here."""
+        """Writes an array of structs. It yields the items, and the caller's loop writes their
+        fields. The length of the array and the end of each struct are written here."""
         self.array_length(len(items))
         for item in items:
             yield item
@@ -136,9 +138,11 @@ class Writer:
     def structs_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], None]
     ) -> Generator[None, None, None]:
-        """Writes an array of structs; `write(writer, item)` writes the fields of each. Yields after
-        every `STEP` items so that other work can run. All arrays of a message count together, so
-        that many short ones have stops, too."""
+        """Writes an array of structs; `write(writer, item)` writes the fields of each.
+
+        It yields after every `STEP` items so that other work can run. All arrays of a message are
+        counted together, so there are stops between many short arrays, too.
+        """
         for item in self.structs(items):
             if self.due():
                 yield
@@ -147,15 +151,15 @@ class Writer:
     def long_structs_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], Generator[None, None, None]]
     ) -> Generator[None, None, None]:
-        """The same as `structs_in_steps`, for structs that have long arrays of their own, which
-        `write(writer, item)` writes in steps."""
+        """As `structs_in_steps`, for structs that have long arrays of their own: `write(writer,
+        item)` yields, too."""
         for item in self.structs(items):
             if self.due():
                 yield
             yield from write(self, item)
 
     def due(self) -> bool:
-        """Counts an item. True if `STEP` items were written since other work could run."""
+        """Counts an item. Returns true if `STEP` items were written since other work could run."""
         self._left -= 1
         if self._left >= 0:
             return False
@@ -163,8 +167,9 @@ class Writer:
         return True
 
     def packer(self, fields: str) -> Callable[..., bytes]:
-        """A function that packs one struct whose fields all have a fixed width, with its end;
-        `fields` as for `struct`. For long arrays, behind `array_length`."""
+        """Returns a function that packs one struct, with its end, whose fields all have a fixed
+        width. `fields`: its layout in the language of Python's `struct`. Use it for long arrays,
+        after `array_length`."""
         return layout(f"{fields}x" if self.flexible else fields, False).pack
 
     def int32_array(self, values: Iterable[int]) -> None:
@@ -173,7 +178,7 @@ class Writer:
         self.buffer += pack(f">{len(items)}i", *items)
 
     def end(self) -> None:
-        """Ends a struct: with tagged fields in the flexible encoding, nothing in the older one."""
+        """Ends a struct: writes the tagged fields in the flexible encoding, else nothing."""
         if not self.flexible:
             return
         if not self._tagged:
@@ -185,5 +190,6 @@ class Writer:
         self._tagged = {}
 
     def tagged_field(self, tag: int, payload: bytes) -> None:
-        """Adds a tagged field to the struct that ends next; call it in ascending order of tags."""
+        """Adds a tagged field to the struct that ends next. Tags must be added in ascending
+        order."""
         self._tagged[tag] = payload

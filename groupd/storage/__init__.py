@@ -1,1 +1,1 @@
-"""Logs of bytes in SQLite, in PostgreSQL or in memory."""
+"""The store: logs of bytes and the catalogue, in SQLite, in PostgreSQL or in memory."""

@@ -1,7 +1,8 @@
-"""Rows of `log_batch` <-> batches: checksums, the order of appends, the queries of reads.
+"""Converts between rows of `log_batch` and batches: checksums, the order of appends, the queries of
+reads.
 
-A row's checksum covers the log id, the numbers and the payload, so that a row that was damaged
-or landed in another log is found out when it is read.
+A row's checksum covers the log id, the numbers and the payload. So a read notices a row that was
+damaged or that is in the wrong log.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ BatchRows = Sequence[Mapping[str, Any]]
 """Rows of `log_batch` as `to_row` makes them."""
 
 FEW_ROWS = 16
-"""Rows that a read looks at first: at the end of a log there are no more than that."""
+"""How many rows a read looks at first. A read at the end of a log finds no more than that."""
 
 ROWS_MAX = 512
-"""Rows that one read looks at and gives at most. Rows are checked on the event loop, so this is
-also how long a read holds it up: a few milliseconds."""
+"""How many rows a read looks at and returns at most. Rows are checked on the event loop, so this
+also limits how long a read blocks it: a few milliseconds."""
 
 
 NAMES_MAX = 500
-"""Names a query, well below every database's limit of parameters."""
+"""How many names a query has at most: well below every database's limit of parameters."""
 
 
 class Advance(Struct):
-    """What one append call does to one log: moves its end from `base_offset` to `next_offset`,
-    if `owner_epoch` still owns it."""
+    """The change of one log by one append call: its end moves from `base_offset` to `next_offset`,
+    if the log's owner epoch is still `owner_epoch`."""
 
     name: str
     log_id: int
@@ -62,8 +63,9 @@ class Advance(Struct):
 
 
 def plan(batches: Sequence[Append], log_ids: dict[str, int]) -> list[Advance]:
-    """One advance per log, by log id so that two writers lock rows in one order. Raises
-    LogFenced for logs that were not opened here or whose batches do not follow each other."""
+    """Returns one advance for each log, ordered by log id so that all writers lock rows in one
+    order. Raises LogFenced for logs that were not opened here or whose batches do not follow each
+    other."""
     advances: dict[str, Advance] = {}
     fenced: dict[str, None] = {}
     for batch in batches:
@@ -110,21 +112,21 @@ BATCH_COLUMNS = (
 
 
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
-    """The batch in a row. Raises LogCorrupt if the row is not what was written."""
+    """Returns the batch in a row. Raises LogCorrupt if the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
     if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
 
-# The log's row is looked up apart and not joined: so every database sees that one range of the
-# index is wanted, finds it in order and stops at the limit.
+# The row of the log is queried apart and not joined. So every database sees that it needs one range
+# of the index, reads it in order and stops at the limit.
 _OF_NAME = log.c.name == bindparam("name")
 
 
 class LogRow(NamedTuple):
-    """A row of `log`, as `check_log` takes it. `name`: None in the database once the log is
-    deleted; such rows are never looked up here."""
+    """A row of `log`, with the fields in the order of `check_log`. `name`: None in the database
+    once the log is deleted, but such rows are never read here."""
 
     row_sum: int
     log_id: int
@@ -154,7 +156,7 @@ LOG_COLUMNS = (
 
 _LOG = select(*LOG_COLUMNS).where(_OF_NAME)
 
-# Sizes first: payloads that would not fit the answer are never loaded.
+# Sizes are read first, so that payloads that do not fit into the answer are never loaded.
 _SIZES = (
     select(log_batch.c.base_offset, log_batch.c.last_offset, func.length(log_batch.c.payload))
     .where(log_batch.c.log_id == bindparam("log_id"))
@@ -180,7 +182,7 @@ def _sizes(
 
 
 def find_log(connection: Connection, name: str) -> LogRow | None:
-    """The row of a log; None for an unknown log. Raises LogCorrupt."""
+    """Returns the row of a log, None for an unknown log. Raises LogCorrupt."""
     row = connection.execute(_LOG, {"name": name}).one_or_none()
     if row is None:
         return None
@@ -191,7 +193,7 @@ def find_log(connection: Connection, name: str) -> LogRow | None:
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
-    """See `PartitionLogs.read`; `connection` must show all queries the same state."""
+    """See `PartitionLogs.read`. All queries on `connection` must see the same state."""
     row = find_log(connection, name)
     if row is None:
         return []
@@ -316,8 +318,8 @@ _INSERT = insert(log_batch)
 
 
 def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bool:
-    """Replaces a range of rows. False if the log is another owner's now or ends before the range;
-    then nothing was done. Raises ValueError when the range cuts a row, LogCorrupt."""
+    """Replaces a range of rows. Returns False, and does nothing, if the log has another owner epoch
+    or ends before the range. Raises LogCorrupt, and ValueError if the range cuts a row."""
     first, end = change.from_offset, change.to_offset
     if not _move(connection, change, log_id):
         return False

@@ -1,9 +1,11 @@
-"""Checksums of the rows, for every table: what a database returns is not always what was written.
+"""Checksums of the rows of every table, because a database does not always return what was written.
 
-SQLite checks the frames of its write-ahead log but not the pages of its file, so a bit that flips
-there would be served. A row of `log_batch` never changes and has a plain checksum. A row of `log`
-changes with every append, which knows what it changes and nothing else; so its checksum is a *sum*
-of one checksum a column, and a change adds the difference.
+SQLite checks the frames of its write-ahead log but not the pages of its file, so it would return a
+row in which a bit has flipped.
+
+A row of `log_batch` never changes and has a plain checksum. A row of `log` changes with every
+append, which only knows the columns that it changes. So its checksum is a *sum* of one checksum for
+each column, and a change adds the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _FIELD = Struct(">Bqq")
 _SIZE = Struct(">q")
 
 _WRONG_TYPES = (AttributeError, TypeError, ValueError, StructError)
-"""In SQLite any value may be of any type, and a flipped bit may change it."""
+"""The errors of a value of the wrong type. In SQLite any value may have any type, and a flipped bit
+may change the type."""
 
 _NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET, _CLEAN_OFFSET = range(5)
 
@@ -27,8 +30,8 @@ _NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET, _CLEAN_OFFSET = range(5)
 def batch_crc(
     log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
 ) -> int:
-    """The checksum over all columns of a row of `log_batch`. It covers the log id, so a row that
-    landed in another log is found, too."""
+    """The checksum of all columns of a row of `log_batch`. It covers the log id, so that a row in
+    the wrong log is found, too."""
     numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
     return zlib.crc32(payload, zlib.crc32(numbers))
 
@@ -42,8 +45,8 @@ def _name(log_id: int, name: str | None) -> int:
 
 
 def _clean(log_id: int, clean_offset: int) -> int:
-    """The clean offset's part of the sum. It is 0 for a log that was never cleaned, so rows from
-    before there was a cleaner stay right."""
+    """The part of the sum for the clean offset. It is 0 for a log that was never cleaned, so rows
+    from before groupd had a cleaner stay right."""
     return 0 if clean_offset == 0 else _field(_CLEAN_OFFSET, log_id, clean_offset)
 
 
@@ -66,7 +69,7 @@ def log_sum(
 
 
 def end_moved(log_id: int, before: int, after: int) -> int:
-    """What a new `next_offset` adds to the sum of a row."""
+    """The change of a row's sum when `next_offset` changes."""
     return _field(_NEXT_OFFSET, log_id, after) - _field(_NEXT_OFFSET, log_id, before)
 
 
@@ -95,7 +98,7 @@ def check_log(
     next_offset: int,
     clean_offset: int,
 ) -> None:
-    """Raises LogCorrupt when a row of `log` is not what was written."""
+    """Raises LogCorrupt if a row of `log` is not what was written."""
     try:
         found = log_sum(log_id, name, owner_epoch, start_offset, next_offset, clean_offset)
         right = found == row_sum
@@ -108,7 +111,7 @@ def check_log(
 
 
 def row_crc(*values: str | bytes | int) -> int:
-    """The checksum over all other columns of a row of the catalogue."""
+    """The checksum of all other columns of a row of the catalogue."""
     crc = 0
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -117,7 +120,7 @@ def row_crc(*values: str | bytes | int) -> int:
 
 
 def check_row(table: str, crc: int, *values: str | bytes | int) -> None:
-    """Raises LogCorrupt when a row of the catalogue is not what was written."""
+    """Raises LogCorrupt if a row of the catalogue is not what was written."""
     try:
         right = row_crc(*values) == crc
     except _WRONG_TYPES:

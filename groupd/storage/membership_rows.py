@@ -1,7 +1,8 @@
-"""The rows of members and units on PostgreSQL: what `postgres_membership` does in its transactions.
+"""The rows of members and units on PostgreSQL: functions for the transactions of
+`postgres_membership`.
 
-All functions work in a transaction of their caller. Who changes members or units takes `lock`
-first, so these changes come one after the other.
+Each function works in a transaction of its caller. A transaction that changes members or units
+calls `lock` first, so these changes are made one after the other.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from groupd.storage.tables import cluster_node, cluster_state, cluster_unit
 from groupd.storage.units import OwnedUnit, Unit
 
 CHANNEL = "groupd_cluster"
-"""What changes is told on this channel of the database; the payload is the schema's name."""
+"""The database's channel for notifications of changes. The payload is the schema's name."""
 
 PRODUCER_IDS_LOST = 1_000_000
-"""Producer ids that are passed over when a standby takes over, which may not know of the last
-blocks that were given out: far more than those of the writes that it can have missed."""
+"""How many producer ids are skipped when a standby takes over. It may not know of the last blocks
+that were given out; these are far more ids than the writes that it can have missed gave out."""
 
 _NOW_MS = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 _TIMELINE = text("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
@@ -42,27 +43,27 @@ _STATE = select(cluster_state)
 
 
 def notify(connection: Connection) -> None:
-    """Tell all nodes that something has changed, once the transaction is committed."""
+    """Notifies all nodes of a change, once the transaction is committed."""
     connection.execute(_NOTIFY)
 
 
 def clock_ms(connection: Connection) -> int:
-    """The database's clock, in milliseconds since 1970."""
+    """Returns the time of the database's clock, in milliseconds since 1970."""
     return int(connection.execute(_NOW_MS).scalar_one())
 
 
 def timeline(connection: Connection) -> str:
-    """Changes when another server has taken the place of this one."""
+    """Returns the server's timeline, which changes when another server has replaced this one."""
     return str(connection.execute(_TIMELINE).scalar_one())
 
 
 def lock(connection: Connection) -> Row[Any]:
-    """Wait for the turn to change members or units; returns the row of `cluster_state`."""
+    """Waits for the lock on members and units. Returns the row of `cluster_state`."""
     return connection.execute(_STATE.with_for_update()).one()
 
 
 def count_up(connection: Connection) -> None:
-    """Members or units have changed: make another version of them, and tell all nodes."""
+    """Raises the version of members and units after a change, and notifies all nodes."""
     connection.execute(
         update(cluster_state).values(units_version=cluster_state.c.units_version + 1)
     )
@@ -70,7 +71,7 @@ def count_up(connection: Connection) -> None:
 
 
 def update_me(connection: Connection, me: Fence, **values: object) -> None:
-    """Change the row of this member. Raises LeaseLost."""
+    """Changes the row of this member. Raises LeaseLost."""
     columns = cluster_node.c
     updated = connection.execute(
         update(cluster_node)
@@ -82,7 +83,8 @@ def update_me(connection: Connection, me: Fence, **values: object) -> None:
 
 
 def check_me(connection: Connection, me: Fence) -> int | None:
-    """Until when the lease of this member lasts. Raises LeaseLost."""
+    """Returns the end of this member's lease, in milliseconds since 1970; None if it has none.
+    Raises LeaseLost."""
     columns = cluster_node.c
     query = select(columns.lease_until_ms).where(
         columns.node_id == me.node, columns.incarnation == me.incarnation
@@ -94,7 +96,7 @@ def check_me(connection: Connection, me: Fence) -> int | None:
 
 
 def free_units(connection: Connection, node_id: int) -> None:
-    """Take all units away from a node that answers no more."""
+    """Takes all units away from a node: it was fenced, has left, or joins again."""
     connection.execute(
         update(cluster_unit)
         .where(cluster_unit.c.owner == node_id)
@@ -103,8 +105,8 @@ def free_units(connection: Connection, node_id: int) -> None:
 
 
 def fence_dead(connection: Connection, now_ms: int) -> bool:
-    """Fence the members whose leases are over, after their writes that are under way; returns
-    whether there were any."""
+    """Fences the members whose leases are over, once their writes that are under way have ended.
+    Returns whether there were any."""
     columns = cluster_node.c
     dead = connection.execute(
         update(cluster_node)
@@ -119,7 +121,7 @@ def fence_dead(connection: Connection, now_ms: int) -> bool:
 
 
 def make_missing(connection: Connection, counts: Mapping[str, int]) -> bool:
-    """Make the units that are not there yet; returns whether there were any."""
+    """Inserts the units that do not exist yet. Returns whether there were any."""
     known = {one.unit for one in all_units(connection)}
     missing = [
         {"kind": kind, "number": number}
@@ -133,7 +135,7 @@ def make_missing(connection: Connection, counts: Mapping[str, int]) -> bool:
 
 
 def plan_units(connection: Connection, units: Sequence[Unit], wanted: int | None) -> None:
-    """Write down the node that is to serve these units, of which there is one at least."""
+    """Stores the node that is to serve these units. There must be at least one."""
     columns = cluster_unit.c
     connection.execute(
         update(cluster_unit)
@@ -143,8 +145,8 @@ def plan_units(connection: Connection, units: Sequence[Unit], wanted: int | None
 
 
 def release_units(connection: Connection, me: Fence, units: Sequence[OwnedUnit]) -> None:
-    """Nobody owns these units from now on, of which there is one at least. In one statement:
-    groups of the units wait for it."""
+    """Frees these units, of which there must be at least one. It takes a single statement, because
+    the groups of the units wait for it."""
     columns = cluster_unit.c
     found = tuple_(columns.kind, columns.number, columns.epoch)
     connection.execute(
@@ -156,7 +158,9 @@ def release_units(connection: Connection, me: Fence, units: Sequence[OwnedUnit])
 
 
 def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms: int) -> bool:
-    """Whether no node can have a lease any more that it got from a server that was replaced."""
+    """Whether units may be given out: no node can still have a lease from a server that was
+    replaced. If the server was replaced, its new timeline is stored, and producer ids are
+    skipped."""
     now = timeline(connection)
     if now != state.timeline:
         first = not state.timeline
@@ -166,13 +170,13 @@ def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms:
             update(cluster_state).values(timeline=now, timeline_since_ms=0 if first else now_ms)
         )
         return first
-    # Nodes may have leases of different length while the setting is being changed.
+    # Nodes may have leases of different lengths while the setting is being changed.
     longest_ms = max([lease_ms, *(one.facts.lease_ms for one in all_members(connection, now_ms))])
     return bool(now_ms >= state.timeline_since_ms + longest_ms)
 
 
 def all_members(connection: Connection, now_ms: int) -> tuple[NodeState, ...]:
-    """The members by their ids. `now_ms`: of `clock_ms`."""
+    """Returns the members, by id. `now_ms`: the time of `clock_ms`."""
     return tuple(
         NodeState(
             msgspec.json.decode(row.facts, type=NodeFacts),
@@ -188,7 +192,7 @@ def all_members(connection: Connection, now_ms: int) -> tuple[NodeState, ...]:
 def all_units(
     connection: Connection, some: ColumnElement[bool] | None = None
 ) -> tuple[UnitState, ...]:
-    """The units by kind and number; `some`: only those for which this is true."""
+    """Returns the units, by kind and number. `some`: a condition that selects some of them."""
     query = _UNITS if some is None else _UNITS.where(some)
     return tuple(
         UnitState(Unit(row.kind, row.number), row.owner, row.wanted, row.epoch)
@@ -197,8 +201,10 @@ def all_units(
 
 
 def state_of_all(connection: Connection, now_ms: int, known_units: int) -> ClusterState:
-    """What a node learns of the cluster. `known_units`: the version of the units that it knows."""
-    # The version is read before what it stands for: it may be older than that, never newer.
+    """Returns the state of the cluster. `known_units`: the version of the units that the node
+    knows."""
+    # The version is read before the members and units, so it may be older than they are, but never
+    # newer.
     state = connection.execute(_STATE).one()
     units = None if state.units_version == known_units else all_units(connection)
     return ClusterState(
@@ -212,7 +218,7 @@ def state_of_all(connection: Connection, now_ms: int, known_units: int) -> Clust
 
 
 def check_level(connection: Connection, facts: NodeFacts) -> None:
-    """Raises NodeTooOld."""
+    """Raises NodeTooOld if the cluster works at a level that the node does not support."""
     level = connection.execute(_STATE).one().level
     if facts.level < level:
         raise NodeTooOld(
@@ -222,7 +228,7 @@ def check_level(connection: Connection, facts: NodeFacts) -> None:
 
 
 def raise_level(connection: Connection, nodes: Sequence[NodeState]) -> None:
-    """All members know a newer level: it is that of the cluster."""
+    """Raises the cluster's level to the newest level that all members support."""
     level = min(one.facts.level for one in nodes)
     connection.execute(
         update(cluster_state).where(cluster_state.c.level < level).values(level=level)
@@ -230,5 +236,5 @@ def raise_level(connection: Connection, nodes: Sequence[NodeState]) -> None:
 
 
 def is_of(text: str, process: str) -> bool:
-    """Whether the facts of a member, as they are stored, are those of this process."""
+    """Whether the stored facts of a member are those of this process."""
     return bool(process) and msgspec.json.decode(text, type=NodeFacts).process == process

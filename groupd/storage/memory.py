@@ -1,6 +1,6 @@
-"""A `Store` in memory: for `memory://`, tests and the simulator, which script its faults.
+"""A `Store` in memory: for `memory://`, for tests, and for the simulator, which scripts its faults.
 
-Closing it keeps what it holds: starting it again is a restart on the same disk.
+A closed store keeps its contents: to start it again is like a restart on the same disk.
 """
 
 from __future__ import annotations
@@ -64,34 +64,34 @@ class MemoryStore:
         self._released: asyncio.Event | None = None
         self._started = False
         self.held_appends = 0
-        """Appends that wait for `release_appends`."""
+        """How many appends wait for `release_appends`."""
 
-    # Faults
+    # Faults -------------------------------------------------------------------------------
 
     def fail_next_append(
         self, error: BaseException | None = None, *, applied: bool = False
     ) -> None:
-        """The next append raises `error` (LogUnavailable by default), after being applied or
-        without effect. Calls add up, one append each."""
+        """The next append raises `error` (LogUnavailable by default), either after it was applied
+        or without any effect. Each call lets one more append fail."""
         self._append_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
 
     @property
     def append_faults(self) -> int:
-        """Scripted failures that no append has met yet."""
+        """How many scripted failures have not been used by an append yet."""
         return len(self._append_faults)
 
     def fail_next_read(self, error: BaseException | None = None) -> None:
-        """The next read or timestamp lookup raises `error`. Calls add up."""
+        """The next read or timestamp lookup raises `error`. Each call lets one more read fail."""
         self._read_faults.append(error or LogUnavailable("scripted fault"))
 
     def fail_next_replace(
         self, error: BaseException | None = None, *, applied: bool = False
     ) -> None:
-        """The same as `fail_next_append`, for `replace`."""
+        """As `fail_next_append`, for `replace`."""
         self._replace_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
 
     def hold_appends(self) -> None:
-        """From now on appends wait, unapplied, until `release_appends`."""
+        """From now on appends wait, without being applied, until `release_appends`."""
         if self._released is None:
             self._released = asyncio.Event()
 
@@ -100,7 +100,7 @@ class MemoryStore:
             self._released.set()
             self._released = None
 
-    # Store
+    # Store --------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self._started = True
@@ -117,7 +117,7 @@ class MemoryStore:
         if not self._started:
             raise LogUnavailable("memory store: not open")
 
-    # PartitionLogs
+    # PartitionLogs ------------------------------------------------------------------------
 
     async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name]))[name]
@@ -184,7 +184,7 @@ class MemoryStore:
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
-        """Nothing for an unknown log."""
+        """Returns no batches for an unknown log."""
         found: list[StoredBatch] = []
         total = 0
         for batch in self._readable(name).live(from_offset):
@@ -220,7 +220,7 @@ class MemoryStore:
         return sum(len(row.payload) for row in rows if row.last_offset < end_offset)
 
     async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
-        """Never beyond the log end and never backwards; nothing for an unknown log."""
+        """Never moves beyond the log end or backwards. An unknown log is ignored."""
         self._check_open()
         log = self._logs.get(name)
         if log is not None and owner_epoch not in (None, log.owner_epoch):
@@ -263,14 +263,14 @@ class MemoryStore:
         for name in names:
             self._logs.pop(name, None)
 
-    # Catalogue
+    # Catalogue ----------------------------------------------------------------------------
 
     async def cluster_id(self) -> str:
         self._check_open()
         return self.known_cluster_id
 
     async def topics(self) -> list[StoredTopic]:
-        """All topics, sorted by name."""
+        """Returns all topics, sorted by name."""
         self._check_open()
         return sorted(self._topics.values(), key=lambda topic: (topic.name, topic.topic_id))
 
@@ -289,7 +289,7 @@ class MemoryStore:
         self._topics.pop(topic_id, None)
 
     async def configs(self) -> list[tuple[int, str, str, str]]:
-        """Ordered by resource type, name and key."""
+        """Returns the overrides ordered by resource type, name and key."""
         self._check_open()
         return [(*key, value) for key, value in sorted(self._configs.items())]
 
@@ -339,7 +339,7 @@ class MemoryStore:
         self._next_producer_id += count
         return first
 
-    # What another store held
+    # Contents of another store ------------------------------------------------------------
 
     def restore_topic(self, topic: StoredTopic) -> None:
         self._topics[topic.topic_id] = topic
@@ -351,7 +351,7 @@ class MemoryStore:
         self._security[kind, key] = value
 
     def restore_log(self, state: LogState) -> None:
-        """Its rows follow, in order, by `restore_batch`."""
+        """Call `restore_batch` for its rows next, in order."""
         self._logs[state.name] = _Log(
             state.owner_epoch, state.start_offset, state.next_offset, state.clean_offset
         )

@@ -1,7 +1,7 @@
-"""Brings a database to the schema of this version, in the caller's transaction.
+"""Migrates a database to the schema of this version, in the caller's transaction.
 
-`MIGRATIONS[n]` changes version n into n + 1. An empty database is created at the newest version;
-a newer one than ours is refused, because what it holds may look right and be wrong.
+`MIGRATIONS[n]` changes version n into n + 1. An empty database gets the newest version. A database
+that is newer than this version of groupd is refused, because its contents might be misunderstood.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SchemaMigration = Callable[[Connection], None]
 
 
 def statements(*sql: str) -> SchemaMigration:
-    """A migration in SQL that every database understands."""
+    """A migration by SQL that every database understands."""
 
     def change(connection: Connection) -> None:
         for statement in sql:
@@ -45,8 +45,8 @@ def statements(*sql: str) -> SchemaMigration:
     return change
 
 
-# From here to MIGRATIONS everything stays as it is: it names tables and columns as they were then,
-# not as `tables` has them now.
+# Everything from here to MIGRATIONS must stay as it is: it names tables and columns as they were at
+# that version, not as `tables` names them now.
 
 _CHECKSUM_COLUMNS = (
     ("meta", "row_crc"),
@@ -66,11 +66,11 @@ _CHECKED_ROWS = (
     ),
     ("producer_id", ("id",), ("next_id",)),
 )
-"""Table, key, and what the checksum covers."""
+"""Of each table: its name, its key, and the columns that the checksum covers."""
 
 
 def add_row_checksums(connection: Connection) -> None:
-    """Version 1 -> 2: checksums for the rows that had none, all but those of `log_batch`."""
+    """Version 1 -> 2: checksums for the rows of all tables but `log_batch`, which had them."""
     for table, column in _CHECKSUM_COLUMNS:
         connection.execute(text(f"ALTER TABLE {table} ADD {column} BIGINT NOT NULL DEFAULT 0"))
     for table, key, covered in _CHECKED_ROWS:
@@ -154,10 +154,10 @@ MIGRATIONS: Mapping[int, SchemaMigration] = {
     3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
     4: add_security_entries,
     5: add_cluster,
-    # Transactional ids move from one log to many, when they are loaded: an older version would not
-    # look for them there.
+    # Transactional ids move from one log to many when they are loaded. An older version would not
+    # look for them there, so this needs a new schema version.
     6: statements(),
-    # Topics of before go on to count leader epochs from 0 of their units.
+    # Topics from before this version go on to count leader epochs from epoch 0 of their units.
     7: statements("ALTER TABLE topic ADD COLUMN first_epochs TEXT DEFAULT '' NOT NULL"),
 }
 
@@ -168,7 +168,7 @@ def migrate(
     migrations: Mapping[int, SchemaMigration] = MIGRATIONS,
     target: int = tables.SCHEMA_VERSION,
 ) -> None:
-    """`where` names the database in messages. Raises StoreRefused."""
+    """Migrates to version `target`. `where` names the database in messages. Raises StoreRefused."""
     existing = inspect(connection).get_table_names()
     if not existing:
         tables.metadata.create_all(connection, checkfirst=False)
@@ -193,8 +193,7 @@ def migrate(
 
 
 def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
-    """Checks that the schema is the newest, because readers migrate nothing. Raises
-    StoreRefused."""
+    """Checks that the schema is the newest: a reader does not migrate. Raises StoreRefused."""
     version = _known_version(connection, inspect(connection).get_table_names(), where, target)
     if version < target:
         raise StoreRefused(

@@ -1,4 +1,4 @@
-"""Which store a URL means. SQLAlchemy is loaded only for stores that need it."""
+"""Finds the store that a URL means. SQLAlchemy is loaded only for stores that need it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 
 
 def create_store(url: str | None, data_dir: str | Path, *, shared: bool = False) -> Store:
-    """The store, not started. Raises StoreRefused. `shared`: several nodes use it at a time, see
-    `storage.postgres_cluster`; only PostgreSQL can do that.
+    """Returns the store, not started. Raises StoreRefused.
 
-    `url`: `memory://`, `sqlite:///path` (a fourth slash for an absolute path),
+    `shared`: several nodes use it at the same time, see `storage.postgres_cluster`; only PostgreSQL
+    supports that. `url`: `memory://`, `sqlite:///path` (a fourth slash for an absolute path),
     `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`.
-    `sqlite+aiosqlite://` means the same as `sqlite://`."""
+    `sqlite+aiosqlite://` means the same as `sqlite://`.
+    """
     if url == "memory://":
         from groupd.storage.memory import MemoryStore
 
@@ -60,20 +61,20 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
 
 
 def database_file(url: str | None, data_dir: str | Path) -> Path | None:
-    """The file of an embedded store, whether it exists or not; None when a server has the database.
-    Raises StoreRefused."""
+    """Returns the file of an embedded store, whether it exists or not; None if a server has the
+    database. Raises StoreRefused."""
     return None if _is_postgres(url) else sqlite_path(url, data_dir)
 
 
 def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
-    """The database file that a URL means. Raises StoreRefused."""
+    """Returns the database file that a URL means. Raises StoreRefused."""
     if not url:
         return Path(data_dir) / DATABASE_FILE
     for prefix in _SQLITE_PREFIXES:
         path = url.removeprefix(prefix)
         if path != url and path and ":memory:" not in path and "?" not in path:
             return Path(path)
-    # Only the scheme: what follows may hold a password.
+    # The message only has the scheme: the rest of the URL may contain a password.
     raise StoreRefused(
         f"unknown store {url.partition(':')[0]}: use memory://, sqlite:///path/to/file "
         "or postgresql+asyncpg://user:password@host/database"
@@ -81,11 +82,10 @@ def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
 
 
 def _is_postgres(url: str | None) -> TypeGuard[str]:
-    """Whether the URL means PostgreSQL. Also sees to it that the driver is there. Raises
-    StoreRefused."""
+    """Whether the URL means PostgreSQL. Raises StoreRefused, also if its driver is missing."""
     if url is None or not url.startswith(_POSTGRES_PREFIXES):
         return False
-    # SQLAlchemy needs greenlet for drivers of asyncio.
+    # SQLAlchemy needs greenlet for asyncio drivers.
     if find_spec("asyncpg") is None or find_spec("greenlet") is None:
         raise StoreRefused("PostgreSQL as a store needs its driver: pip install 'groupd[postgres]'")
     return True

@@ -1,10 +1,11 @@
 """PostgreSQL as the backend of `SqlStore`: engines, ownership of the database, its recovery.
 
-One session writes, and holds the lock on the database as long as it lives (`postgres_session`).
-When it ends, the next one takes the lock again before it writes; if another process had the
-database meanwhile, the owner epoch in `meta` says so, and this store is lost for good
-(`StoreTaken`): what its process has in memory is not what the logs say any more. A watch looks
-after the session at once when it ends and every few seconds, as an idle daemon must notice too.
+One session writes. It holds the lock on the database as long as it lives (`postgres_session`). When
+it ends, the next session takes the lock again before it writes. If another process had the database
+in between, the owner epoch in `meta` has changed. Then this store is lost for good (`StoreTaken`),
+because the memory of its process does not match the logs any more. A task watches the session: it
+reacts at once when the session ends, and checks it every few seconds, because an idle daemon must
+also notice that it has lost the database.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ _OWNER = select(meta.c.owner_epoch)
 
 
 def postgres_store(url: str) -> SqlStore:
-    """The store behind `url`, not started. Raises StoreRefused."""
+    """Returns the store behind `url`, not started. Raises StoreRefused."""
     return SqlStore(PostgresBackend(parse_url(url)))
 
 
 def postgres_reader(url: str) -> ReadingBackend:
-    """The backend of a `StoreReader` on `url`. Raises StoreRefused."""
+    """Returns the backend of a `StoreReader` on `url`. Raises StoreRefused."""
     address = parse_url(url)
     session = partial(connect, address, writes=False)
     return ReadingBackend(
@@ -80,10 +81,10 @@ class PostgresBackend(DatabaseBackend):
     """See `storage.sql_logs.Backend`."""
 
     shares = False
-    """Whether several processes use the database at a time."""
+    """Whether several processes use the database at the same time."""
 
     watch_s = 2.0
-    """How often it is looked whether the session for writing is still there."""
+    """How often the session for writing is checked."""
 
     def __init__(self, address: PostgresAddress) -> None:
         super().__init__(address.where, PostgresErrors(address))
@@ -106,13 +107,13 @@ class PostgresBackend(DatabaseBackend):
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
 
     def _take_over(self, connection: Connection) -> int:
-        """Migrates the database and takes it over; returns the new owner epoch."""
+        """Migrates the database and takes it over. Returns the new owner epoch."""
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         migrate(connection, self._address.where)
         take = update(meta).values(owner_epoch=meta.c.owner_epoch + 1)
         return int(connection.execute(take.returning(meta.c.owner_epoch)).scalar_one())
 
-    # Sessions
+    # Sessions -----------------------------------------------------------------------------
 
     async def _reading_session(self) -> Session:
         return await self._connected(writes=False)
@@ -129,8 +130,8 @@ class PostgresBackend(DatabaseBackend):
         return session
 
     async def _own(self, session: Session) -> None:
-        """Take the lock. Raises StoreRefused during the start, later StoreTaken if the database
-        went through other hands, LogUnavailable."""
+        """Takes the lock. Raises StoreRefused during the start. Later it raises StoreTaken if
+        another process has had the database, or LogUnavailable."""
         holder = await take_lock(session, shared=self.shares)
         if self._owner_epoch is None:
             if holder is not None:
@@ -140,7 +141,7 @@ class PostgresBackend(DatabaseBackend):
             self._taken.set()
             raise self._taken_error()
         if holder is not None and holder.server_pid == self._server_pid:
-            # Our own, at the other end of a connection that broke without a word.
+            # The holder is our own earlier session, whose connection broke without a word.
             holder = await end_holder(session, holder)
         if holder is not None:
             raise LogUnavailable(f"{self._where}: locked by {holder.name}")
@@ -162,14 +163,14 @@ class PostgresBackend(DatabaseBackend):
         except StoreRefused as refused:
             if self._owner_epoch is None:
                 raise
-            # For a while the server cannot be a store: mostly it is a standby.
+            # For a while the server cannot be a store; usually it is a standby then.
             raise LogUnavailable(str(refused)) from refused
 
     def _taken_error(self) -> StoreTaken:
         return StoreTaken(f"{self._where}: another groupd has taken the database over")
 
     async def _watch(self, writers: Transactions) -> None:
-        """Keeps a session that holds the lock, until the store is closed or taken."""
+        """Keeps a session that holds the lock, until the store is closed or taken over."""
         while not self._taken.is_set():
             try:
                 async with asyncio.timeout(self.watch_s):
@@ -180,7 +181,7 @@ class PostgresBackend(DatabaseBackend):
             with suppress(LogError):  # the next write fails with the reason
                 await self._run(writers, lambda connection: connection.scalar(_OWNER))
 
-    # Transactions
+    # Transactions -------------------------------------------------------------------------
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
         def work(connection: Connection) -> None:
@@ -212,10 +213,11 @@ class PostgresBackend(DatabaseBackend):
 
 # Appends ----------------------------------------------------------------------------------------
 
-# One statement, whatever the number of logs and batches: a statement a row would be a trip to the
-# server a row, and BEGIN and COMMIT would be two more. So the statement must undo itself where a
-# log is not where its writer believes: it divides by a number that is 0 then, which fails it as a
-# whole. Columns travel as arrays, so the statement is prepared once.
+# An append is one statement, whatever the number of logs and batches. A statement for each row
+# would be a trip to the server for each row, and BEGIN and COMMIT would be two more trips. So the
+# statement must undo itself if the end or owner of a log is not what its writer expects: then it
+# divides by 0, which fails the whole statement. Columns are passed as arrays, so that the statement
+# is prepared only once.
 _BATCH_COLUMNS = (
     "log_id",
     "base_offset",
@@ -233,8 +235,8 @@ _FENCE = """
 
 
 def _appending(*, fenced: bool) -> TextClause:
-    """The statement; `fenced`: only if the node is a member at its incarnation, and remains so
-    until the end of the transaction."""
+    """Returns the statement. `fenced`: it also fails unless the node is a member at its
+    incarnation, and keeps it a member until the end of the transaction."""
     statement = text(
         f"""
     WITH {_FENCE if fenced else ""} advanced AS (
@@ -267,7 +269,7 @@ _FENCED_APPEND = _appending(fenced=True)
 
 
 class Fence(NamedTuple):
-    """A member of a cluster, at the incarnation at which it may write."""
+    """A member of a cluster, and the incarnation at which it may write."""
 
     node: int
     incarnation: int
@@ -276,8 +278,9 @@ class Fence(NamedTuple):
 def append_rows(
     connection: Connection, advances: Sequence[Advance], rows: BatchRows, fence: Fence | None = None
 ) -> None:
-    """The statement. It fails with SQLSTATE 22012, which `PostgresErrors` takes for LogFenced, when
-    a log is not where its writer believes, or `fence` does not hold."""
+    """Executes the statement. It fails with SQLSTATE 22012, which `PostgresErrors` translates to
+    LogFenced, if the end or owner of a log is not what its writer expects, or if `fence` is no
+    member."""
     connection.execute(
         _APPEND if fence is None else _FENCED_APPEND,
         {
@@ -304,13 +307,13 @@ def connecting(session: Callable[[], Awaitable[Session]], **options: Any) -> Con
             return await session()
 
     engine = create_async_engine(
-        # No credentials: what SQLAlchemy knows may end in messages.
+        # Without credentials, because SQLAlchemy may put the URL into messages.
         URL.create("postgresql+asyncpg"),
         async_creator=make_session,
-        # `Transactions` keeps the connections, and no transaction outlives its `run`.
+        # `Transactions` keeps the connections, and each transaction ends with its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
-        # Values are not for error texts: they are what clients store, keys of users among them.
+        # Keep values out of error texts: they are what clients store, such as users' keys.
         hide_parameters=True,
         **options,
     )
@@ -323,14 +326,14 @@ def connecting(session: Callable[[], Awaitable[Session]], **options: Any) -> Con
 
 
 def _end(connection: AdaptedConnection, *_: object) -> None:
-    """End a session that is given up, without a word to the server: SQLAlchemy would wait for its
+    """Ends a session that is given up, without telling the server: SQLAlchemy would wait for its
     statement, and then for the server's goodbye."""
     session: Session = connection.driver_connection
     session.terminate()
 
 
 def _connect_reading(session: Callable[[], Awaitable[Session]]) -> Connect:
-    # All queries of a transaction see one state.
+    # With this isolation all queries of a transaction see the same state.
     return connecting(session, isolation_level="REPEATABLE READ")
 
 

@@ -1,7 +1,8 @@
 """PostgreSQL as the store of a cluster: several processes use one database, each as a member.
 
-A member's writes hold a key share lock on the member's own row, at its incarnation. Whoever fences
-it changes the incarnation, so a write is either committed before that or is not done. ADR 40.
+Every write of a member holds a key share lock on the member's own row, at its incarnation. To fence
+a member, another node changes that incarnation. So a write is either committed before the change or
+not done at all. ADR 40.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ from groupd.storage.units import OwnedUnit, Unit
 T = TypeVar("T")
 
 CHANGES_KEPT = 10_000
-"""Changes of the catalogue that the journal holds; a node that is further behind reads all."""
+"""How many catalogue changes the journal keeps. A node that misses more reads the whole
+catalogue."""
 
 MIGRATION_MS = 600_000
-"""How long a node waits while another one creates or migrates the tables, or does so itself."""
+"""How long a node may take to create or migrate the tables, or wait while another node does it."""
 
 _MIGRATION_LOCK = f"SELECT pg_advisory_xact_lock({MIGRATION_CLASS}, hashtext(current_schema()))"
 _ALONE = f"SELECT pg_try_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
@@ -75,15 +77,15 @@ class ClusterStore(SqlStore):
 
 
 def cluster_store(url: str) -> ClusterStore:
-    """The store behind `url`, not started. Raises StoreRefused."""
+    """Returns the store behind `url`, not started. Raises StoreRefused."""
     return ClusterStore(ClusterBackend(parse_url(url)))
 
 
 class ClusterBackend(PostgresBackend):
-    """See `storage.sql_logs.Backend`; also the `CatalogueJournal`."""
+    """See `storage.sql_logs.Backend`. It is also the `CatalogueJournal`."""
 
     shares = True
-    # Renewals of the lease find out most of it.
+    # Longer than in the base class: the renewals of the lease notice most lost connections.
     watch_s = 6.0
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -96,14 +98,14 @@ class ClusterBackend(PostgresBackend):
         self._member = False
 
     def joined(self, fence: Fence | None) -> None:
-        """From now on writes are those of this member; None: it is a member no more."""
+        """From now on writes are made as this member; None: the node is no member any more."""
         self._fence = fence
         self._member = self._member or fence is not None
 
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
+        """Creates or migrates the tables, then connects. Raises StoreRefused."""
         session = partial(connect, self.address, writes=True, statement_timeout_ms=MIGRATION_MS)
         once = Transactions(connecting(session), 1, is_dead)
         await self._prepare(once, self._bring_up_to_date)
@@ -114,8 +116,8 @@ class ClusterBackend(PostgresBackend):
         )
 
     def _bring_up_to_date(self, connection: Connection) -> None:
-        """Create or migrate the tables, one node at a time. Only a node that is alone changes a
-        schema that is there."""
+        """Creates or migrates the tables. Only one node does this at a time, and an existing schema
+        is only changed by a node that is alone."""
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(text(_MIGRATION_LOCK))
@@ -130,13 +132,15 @@ class ClusterBackend(PostgresBackend):
         migrate(connection, self._where)
 
     def _take_over(self, connection: Connection) -> int:
-        """The owner epoch: a daemon that had the database to itself meanwhile has counted it up."""
+        """Returns the owner epoch without raising it. It differs from the one before if a daemon
+        has had the database alone in between."""
         return int(connection.execute(_OWNER).scalar_one())
 
     # Writes -------------------------------------------------------------------------------
 
     def _held(self) -> Fence | None:
-        """None before this node has joined for the first time. Raises LeaseLost."""
+        """The member as which this node writes; None before it has joined for the first time.
+        Raises LeaseLost."""
         if self._fence is None and self._member:
             raise LeaseLost(f"{self._where}: this node is no member of the cluster now")
         return self._fence
@@ -180,12 +184,13 @@ class ClusterBackend(PostgresBackend):
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:
-        # Not in the transaction, which may begin late: what was asked for holds for the memory of
-        # now.
+        # The version is computed here and not in the transaction, which may begin late: the change
+        # was decided with what is in memory now.
         version, fence = max(self.applied, self.written) + 1, self._held()
 
         def change(connection: Connection) -> T:
-            # Locks in the order in which members take them: the cluster's row, then their own.
+            # All members lock the row of the cluster first, then their own, so that they do not
+            # block each other.
             _count_up(connection, version, entries)
             if fence is not None:
                 _hold(connection, fence)
@@ -222,7 +227,7 @@ class ClusterBackend(PostgresBackend):
             return CatalogueChangesSince(version, entries if complete else (), complete)
 
         changes = await self.read(work)
-        # A standby that took over may not have what was written.
+        # After a failover the standby may lack changes that this node has written.
         self.written = min(self.written, changes.version)
         return changes
 
@@ -238,7 +243,7 @@ def _catalogue_version(connection: Connection) -> int:
 
 
 def _hold(connection: Connection, fence: Fence) -> None:
-    """Hold the row of this member until the transaction ends. Raises LeaseLost."""
+    """Locks the row of this member until the transaction ends. Raises LeaseLost."""
     row = _NODE.where(
         cluster_node.c.node_id == fence.node, cluster_node.c.incarnation == fence.incarnation
     )
@@ -247,7 +252,7 @@ def _hold(connection: Connection, fence: Fence) -> None:
 
 
 def _count_up(connection: Connection, version: int, entries: Sequence[tuple[str, str]]) -> None:
-    """Write down the change that makes this version of the catalogue. Raises CatalogueBehind."""
+    """Stores the change that makes this version of the catalogue. Raises CatalogueBehind."""
     columns = cluster_state.c
     moved = connection.execute(
         update(cluster_state)

@@ -1,4 +1,4 @@
-"""`storage.cluster.Membership` on PostgreSQL. All times are the database's clock."""
+"""`storage.cluster.Membership` on PostgreSQL. All times are those of the database's clock."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ log = structlog.get_logger("groupd.cluster")
 T = TypeVar("T")
 
 ANSWER_MS = 1000
-"""How long an answer may take before this node asks again: below the default of a lease."""
+"""How long an answer may take before this node asks again: less than the default of a lease."""
 
 LISTEN_AGAIN_S = 0.5
 
 
 class PostgresMembership:
-    """See `storage.cluster.Membership`. `joined` hears of the member that this process is from now
-    on, and of None when it is none any more."""
+    """See `storage.cluster.Membership`. `joined` is called with the member that this process
+    becomes, and with None when it is no member any more."""
 
     def __init__(self, address: PostgresAddress, joined: Callable[[Fence | None], None]) -> None:
         self._address = address
@@ -70,7 +70,8 @@ class PostgresMembership:
         def work(connection: Connection) -> None:
             rows.timeline(connection)
 
-        # With all the time that a start may take; later, an answer that is late is of no use.
+        # This first connection has the timeout of a start. Later connections have a short one,
+        # because a late answer is of no use.
         session = partial(connect, self._address, writes=True)
         once = Transactions(connecting(session), 1, is_dead)
         try:
@@ -98,7 +99,7 @@ class PostgresMembership:
         except self._errors.failures as error:
             raise self._errors.log_error(error) from error
         except StoreRefused as refused:
-            # For a while the server cannot be a store: mostly it is a standby.
+            # For a while the server cannot be a store; usually it is a standby then.
             raise LogUnavailable(str(refused)) from refused
         except LeaseLost:
             self._lost()
@@ -109,7 +110,7 @@ class PostgresMembership:
         self._joined(None)
 
     def _mine(self) -> Fence:
-        """Raises LeaseLost."""
+        """Returns this member. Raises LeaseLost."""
         if self._me is None:
             raise LeaseLost("this node is no member")
         return self._me
@@ -219,7 +220,7 @@ class PostgresMembership:
             if not rows.may_give_out(connection, state, now_ms, lease_ms):
                 return rows.state_of_all(connection, now_ms, -1)
             changed = rows.fence_dead(connection, now_ms)
-            rows.check_me(connection, me)  # its own lease may be over, too
+            rows.check_me(connection, me)  # the lease of this node may be over, too
             changed = rows.make_missing(connection, counts) or changed
             nodes, units = rows.all_members(connection, now_ms), rows.all_units(connection)
             rows.raise_level(connection, nodes)
@@ -287,13 +288,13 @@ class PostgresMembership:
             await asyncio.sleep(LISTEN_AGAIN_S)
 
     async def _listen_once(self) -> None:
-        """Returns when the session has ended."""
+        """Listens in one session and returns when it has ended."""
         session = await connect(self._address, writes=False)
         ended = asyncio.Event()
         session.add_termination_listener(lambda _: ended.set())
         try:
             await session.add_listener(rows.CHANNEL, lambda *_: self._notified())
-            self._notified()  # whatever was told before
+            self._notified()  # changes may have been missed before
             await ended.wait()
         finally:
             session.terminate()

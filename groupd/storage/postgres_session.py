@@ -1,7 +1,7 @@
-"""Sessions on a PostgreSQL server: their settings, the lock on the database, what errors mean.
+"""Sessions on a PostgreSQL server: their settings, the lock on the database, the meaning of errors.
 
-The lock is an advisory one and belongs to the session that writes: the server gives it up when
-that session ends, however it ends, and nothing is ever written without it.
+The lock is an advisory lock of the session that writes. The server releases it when that session
+ends, however it ends. Nothing is ever written without the lock.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from groupd.storage.postgres_url import PostgresAddress
 
 SERVER_VERSION_MIN = 130_000
 LOCK_TIMEOUT_MS = 3000
-"""How long to wait for the lock on the database, which is longer than the server needs to end a
-killed owner's session on the same machine. It also holds for locks on rows: other nodes of a
-cluster have them for a moment, and foreign programs may."""
+"""How long to wait for the lock on the database. It is longer than the server needs to end the
+session of a killed owner on the same machine. It also limits the wait for locks on rows: other
+nodes of a cluster hold them for a moment, and other programs may."""
 
 SILENCE_S = 5.0
-"""How much longer than the server's own limit a statement may take until the network is blamed."""
+"""How much longer than the server's own limit a statement may take. After that the network is
+considered broken."""
 
 LOCK_CLASS = 0x67727064  # "grpd"
-"""The class of the advisory lock on a database, as PostgreSQL calls its first number."""
+"""The class of the advisory lock on a database: PostgreSQL's name for its first number."""
 
 MIGRATION_CLASS = 0x6772706D  # "grpm"
-"""The same for the lock under which the nodes of a cluster create or migrate the tables."""
+"""The class of the lock under which the nodes of a cluster create or migrate the tables."""
 
 
 class Session(Protocol):
-    """What is used of the driver's connection, which has no types."""
+    """The part of the driver's connection that is used. The driver has no types."""
 
     async def execute(self, query: str) -> str: ...
 
@@ -64,15 +65,16 @@ class Session(Protocol):
 
 
 class Holder(NamedTuple):
-    """Who holds the lock: the process of its session in the server, its name for people, and
-    whether it shares the lock with others, as the nodes of a cluster do."""
+    """The holder of the lock: the server's process of its session, its name for people, and whether
+    it shares the lock with others, as the nodes of a cluster do."""
 
     server_pid: int
     name: str
     shared: bool = False
 
 
-# Plans must not depend on statistics that may be old: always the ranges of the indexes, in order.
+# Plans must not depend on statistics, which may be old: queries always read ranges of the indexes
+# in order.
 _PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_bitmapscan": "off",
@@ -81,14 +83,14 @@ _PLANS = {
     "jit": "off",
 }
 _READING = "SET default_transaction_read_only = on"
-# A machine that is gone without a word is noticed, and its lock given up, after 25 s.
+# The server notices after 25 s that a machine is gone, and releases its lock.
 _KEEPALIVE = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
 
-# A commit waits for the disk, whatever the server's default; stronger than that stays.
+# A commit waits for the disk, whatever the server's default is. A stronger setting stays.
 _SETTLE = """
     SELECT pg_is_in_recovery() AS standby,
         current_setting('server_version') AS version,
@@ -110,9 +112,9 @@ _HOLDER = f"""
 
 
 IDLE_MS, SHARED_IDLE_MS = 60_000, 2000
-"""After such a time in the middle of a transaction the server ends the session: its process stands
-still, or the network is cut, and its locks keep others waiting. Readers have no locks, and what
-they read may take long to arrive."""
+"""If a session is idle for this long in the middle of a transaction, the server ends it: its
+process stands still, or the network is cut, and its locks make others wait. Sessions for reading
+always have the longer time: they have no locks, and their results may take long to arrive."""
 
 
 async def connect(
@@ -122,10 +124,10 @@ async def connect(
     statement_timeout_ms: int | None = None,
     shared: bool = False,
 ) -> Session:
-    """A session with our settings. `statement_timeout_ms`: instead of the address's. `shared`: one
-    of several nodes, none of which may keep the others from a row for long. Raises
-    StoreRefused for a server that cannot serve as a store, errors of the driver and of the
-    system."""
+    """Returns a session with groupd's settings. `statement_timeout_ms`: overrides the timeout of
+    `address`. `shared`: this is one of several nodes, which must not block each other's rows for
+    long. Raises StoreRefused if the server cannot be used as a store, and errors of the driver and
+    the system."""
     limit_ms = statement_timeout_ms or address.statement_timeout_ms
     session: Session = await asyncpg.connect(
         address.dsn,
@@ -133,7 +135,7 @@ async def connect(
         user=address.user,
         password=address.password,
         timeout=address.connect_timeout_s,
-        # For a server that does not answer at all.
+        # This limit is for a server that does not answer at all.
         command_timeout=limit_ms / 1000 + (SILENCE_S if statement_timeout_ms is None else 0),
         server_settings={
             "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
@@ -149,8 +151,8 @@ async def connect(
     try:
         _check(address, await session.fetchrow(_SETTLE))
         if not writes:
-            # Not with the other settings: with `target_session_attrs=read-write` the driver takes a
-            # server for a standby whose sessions begin as readers.
+            # This must not be one of the settings above: with `target_session_attrs=read-write` the
+            # driver takes a server whose sessions begin as read-only for a standby.
             await session.execute(_READING)
     except BaseException:
         session.terminate()
@@ -159,11 +161,11 @@ async def connect(
 
 
 async def take_lock(session: Session, *, shared: bool = False) -> Holder | None:
-    """Take the lock on the database for as long as the session lives, alone or `shared` with others
-    that do so too; returns None, or who holds it if the lock is taken."""
+    """Takes the lock on the database for as long as the session lives, alone or `shared` with other
+    sessions that share it. Returns None, or the holder if the lock is taken."""
     if not shared:
-        # One who waits for the lock keeps those away who would share it: nodes of a cluster that
-        # runs must not wait for a daemon that cannot have the database anyway.
+        # A session that waits for the lock blocks sessions that want to share it. The nodes of a
+        # running cluster must not wait for a daemon that cannot have the database anyway.
         holder = await _holder(session)
         if holder is not None and holder.shared:
             return holder
@@ -183,7 +185,7 @@ async def _holder(session: Session) -> Holder | None:
 
 
 async def end_holder(session: Session, holder: Holder) -> Holder | None:
-    """End the session of a holder, and `take_lock`."""
+    """Ends the session of a holder, then calls `take_lock`."""
     await session.execute(f"SELECT pg_terminate_backend({holder.server_pid})")
     return await take_lock(session)
 
@@ -217,12 +219,13 @@ _CORRUPT = ("XX001", "XX002")
 
 
 _DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What the driver raises, beside errors of the system. The last one may mean a session that the
-server has ended between two statements: the driver cannot place its last message."""
+"""The errors of the driver, in addition to those of the system. InternalClientError may mean that
+the server has ended the session between two statements: the driver does not expect its message
+then."""
 
 
 class SessionFailed(OSError):
-    """The server did not give a session. `cause`: the driver's error."""
+    """The server did not give us a session. `cause`: the driver's error."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -231,8 +234,8 @@ class SessionFailed(OSError):
 
 @contextmanager
 def session_errors() -> Iterator[None]:
-    """Raises SessionFailed for the driver's errors. SQLAlchemy 2.0 passes those through when a
-    session is made, 2.1 wraps them."""
+    """Turns errors of the driver into SessionFailed. When a session is made, SQLAlchemy 2.0 passes
+    the driver's errors on, and 2.1 wraps them."""
     try:
         yield
     except _DRIVER as error:
@@ -240,9 +243,9 @@ def session_errors() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> tuple[BaseException, str]:
-    """The error of the driver or of the system, and its SQLSTATE ("": not from the server)."""
+    """Returns the error of the driver or the system, and its SQLSTATE ("" if it has none)."""
     if isinstance(error, StatementError) and error.orig is not None:
-        # The driver's own error; SQLAlchemy's stand-in has its class in the text.
+        # Unwraps the driver's own error: SQLAlchemy's replacement has a class name in its text.
         error = error.orig.__cause__ or error.orig
     if isinstance(error, SessionFailed):
         error = error.cause
@@ -250,15 +253,15 @@ def _cause(error: BaseException) -> tuple[BaseException, str]:
 
 
 _LOST = ("08", "57P", "40003")
-"""The session was lost, or ended by the server, perhaps in the middle of a commit. After any other
+"""The session was lost or ended by the server, perhaps in the middle of a commit. After any other
 SQLSTATE the transaction was rolled back."""
 
 
 _REFUSED_APPEND = "22012"
-"""Division by zero: the statement that appends does that on purpose, see `storage.postgres`."""
+"""Division by zero: the statement that appends causes it on purpose, see `storage.postgres`."""
 
 _NOT_READY = ("57P03", "53300")
-"""The server starts, or has no session free."""
+"""The server is starting, or has no free session."""
 
 
 class PostgresErrors:
@@ -287,17 +290,17 @@ class PostgresErrors:
 
 
 def _may_come_up(cause: BaseException, state: str) -> bool:
-    """Whether another attempt may find the server, with nothing mended."""
+    """Whether another attempt may reach the server although nothing was mended."""
     if state:
         return state in _NOT_READY or state.startswith(_LOST)
-    # For a server without TLS the driver has no class of its own.
+    # If the server has no TLS, the driver raises an error without a class of its own.
     about_tls = isinstance(cause, ssl.SSLError) or "rejected SSL" in str(cause)
-    # The last one: none of several servers is a primary.
+    # InternalClientError: none of several servers is a primary.
     return not about_tls and isinstance(cause, OSError | asyncpg.InternalClientError)
 
 
 def _in_our_words(cause: BaseException, state: str) -> str:
-    """What went wrong, without a word of the driver, which may speak of its own workings."""
+    """Describes the error without the driver's text, which may be about its internals."""
     what = "the connection has failed"
     if isinstance(cause, TimeoutError):
         what = "no answer in time"
@@ -311,7 +314,7 @@ def _in_our_words(cause: BaseException, state: str) -> str:
 
 
 def _line(cause: BaseException) -> str:
-    """What the server or the system says, in one line."""
+    """Returns the text of the server or the system, as one line."""
     if isinstance(cause, TimeoutError):
         return "no answer in time"
     told = not isinstance(cause, asyncpg.InternalClientError)

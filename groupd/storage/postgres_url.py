@@ -1,7 +1,8 @@
-"""A store URL of PostgreSQL -> what the driver needs, and a name for messages without secrets.
+"""Translates a store URL of PostgreSQL into the driver's parameters, and a name for messages that
+holds no secrets.
 
-`postgresql+asyncpg://user:password@host:port/database?option=value`; the user, the password and
-TLS may also come from PGUSER, PGPASSWORD, a passfile and so on, as with PostgreSQL's own tools.
+`postgresql+asyncpg://user:password@host:port/database?option=value`; the user, the password and TLS
+may also come from PGUSER, PGPASSWORD, a passfile and so on, as with PostgreSQL's own tools.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ DRIVER_OPTIONS = (
     "passfile",
     "target_session_attrs",
 )
-"""Passed on to the driver, with the meaning they have for PostgreSQL's own tools."""
+"""Options that are passed on to the driver. They mean the same as in PostgreSQL's own tools."""
 
 NUMBERS = {"connect_timeout": 10, "statement_timeout": 10_000, "pool_size": 4}
-"""Options of ours with their defaults: s, ms, connections for reading."""
+"""groupd's own options with their defaults, in s, ms, and number of connections for reading."""
 
 
 class PostgresAddress(Struct, frozen=True):
-    """`where` names the database in messages; `dsn` holds the rest: hosts, TLS. `host`: the first
-    of the servers, empty where the driver's defaults say it."""
+    """`where` names the database in messages. `dsn` holds the rest: hosts, TLS. `host`: the first
+    server, empty if the URL does not name one and the driver's default counts."""
 
     where: str
     host: str
@@ -49,7 +50,7 @@ class PostgresAddress(Struct, frozen=True):
 
 
 def parse_url(text: str) -> PostgresAddress:
-    """Raises StoreRefused, whose text holds nothing of the URL that may be secret."""
+    """Parses the URL. Raises StoreRefused, whose text has no part of the URL that may be secret."""
     if text.count("@") > 1:
         raise _refused("has more than one @: write those of the user and password as %40")
     try:

@@ -1,6 +1,6 @@
-"""Files and directories that only their owner may read, whatever the umask: they hold the records,
-offsets and client ids of others. What is there already keeps its rights, because somebody may share
-it on purpose."""
+"""Files and directories that only their owner may read, whatever the umask is. They hold the
+records, offsets and client ids of other people. Files that exist already keep their permissions,
+because an operator may share them on purpose."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _OTHERS = 0o007
 
 
 def private(path: str | Path, flags: int) -> int:
-    """`os.open` for a file that may be new. Raises OSError."""
+    """`os.open` for a file that may not exist yet. Raises OSError."""
     return os.open(path, flags, _FILE)
 
 
 def make_private_directory(path: Path) -> None:
-    """Makes a directory and its parents, which get the usual rights. Raises OSError."""
+    """Makes a directory. Missing parents are made with the usual permissions. Raises OSError."""
     path.mkdir(_DIRECTORY, parents=True, exist_ok=True)
 
 
@@ -27,8 +27,8 @@ def others_may_read(path: Path) -> bool:
 
 
 def open_to_others(database: Path) -> list[str]:
-    """The database and the files beside it, as far as every user of the machine may read or change
-    them. Empty if the directory keeps other users out."""
+    """Returns those of the database and the files beside it that every user of the machine may read
+    or change. Empty if other users have no access to the directory."""
     try:
         if not database.parent.stat().st_mode & _OTHERS:
             return []

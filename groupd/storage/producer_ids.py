@@ -1,4 +1,4 @@
-"""The counter of producer ids, of which blocks are given out."""
+"""The counter of producer ids, which are given out in blocks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _NEXT = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 
 def check_producer_ids(connection: Connection) -> None:
-    """Raises LogCorrupt."""
+    """Raises LogCorrupt if the counter's row is damaged."""
     next_id, crc = connection.execute(_NEXT).one()
     check_row("producer_id", crc, next_id)
 
 
 def take_producer_ids(connection: Connection, count: int) -> int:
-    """The first of so many producer ids that nobody is given any more. Raises LogCorrupt."""
+    """Reserves `count` producer ids for good and returns the first. Raises LogCorrupt."""
     first, crc = connection.execute(_NEXT.with_for_update()).one()
     check_row("producer_id", crc, first)
     following = first + count

@@ -1,7 +1,8 @@
-"""A store opened for reading only, while a daemon may write it.
+"""A store that is opened for reading only, while a daemon may write it.
 
-Takes no lock, creates nothing, migrates nothing. Beside the checked reads of `PartitionLogs` it
-gives the rows of a log as they stand, damaged ones too, for tools that look for damage.
+It takes no lock, creates nothing and migrates nothing. In addition to the checked reads of
+`PartitionLogs` it returns the rows of a log as they are stored, damaged ones too, for tools that
+look for damage.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from groupd.storage.tables import log, log_batch
 T = TypeVar("T")
 
 _ROWS = 16
-"""Rows loaded at once: each may be as large as the largest batch."""
+"""How many rows are loaded at once. Each may be as large as the largest batch."""
 
 
 class StoredRow(NamedTuple):
-    """A row of a log; `intact`: its checksum is right."""
+    """A row of a log. `intact`: whether its checksum is right."""
 
     batch: StoredBatch
     intact: bool
 
 
 class LogPage(NamedTuple):
-    """Some rows of a log, and what the log was at that moment."""
+    """Some rows of a log, and the state of the log at that moment."""
 
     state: LogState
     rows: list[StoredRow]
@@ -56,7 +57,7 @@ _PAGE = (
 
 _LOGS = select(*LOG_COLUMNS).order_by(log.c.log_id)
 
-# The index has both ends and no payload is loaded.
+# The index covers this query, so no payload is loaded.
 _ENDS = (
     select(log_batch.c.last_offset)
     .where(
@@ -98,7 +99,7 @@ _RANGE = (
 
 
 class StoreReader(SqlLogs, SqlCatalogue):
-    """The part of `Store` that reads. Writing raises LogUnavailable."""
+    """The part of `Store` that reads. Calls that write raise LogUnavailable."""
 
     def __init__(self, backend: Backend) -> None:
         SqlLogs.__init__(self, backend)
@@ -112,7 +113,7 @@ class StoreReader(SqlLogs, SqlCatalogue):
         await self._backend.close()
 
     async def states(self) -> list[LogState]:
-        """Every log, by name."""
+        """Returns the state of every log, by name."""
         named = select(*LOG_COLUMNS).where(log.c.name.is_not(None)).order_by(log.c.name)
         return await self._backend.read(
             lambda connection: [LogRow._make(row).state for row in connection.execute(named)]
@@ -120,8 +121,7 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
     async def scan(self, name: str, visit: Callable[[LogState, Iterator[StoredRow]], T]) -> T:
         """Calls `visit` with the live rows of a log in the order of their last offsets, in one
-        transaction; the log must exist. Raises LogCorrupt where a row has values of wrong types.
-        """
+        transaction. The log must exist. Raises LogCorrupt if a row has values of wrong types."""
 
         def work(connection: Connection) -> T:
             found = connection.execute(select(*LOG_COLUMNS).where(log.c.name == name)).one()
@@ -133,9 +133,10 @@ class StoreReader(SqlLogs, SqlCatalogue):
     async def page(
         self, name: str, from_offset: int, until_offset: int, max_bytes: int
     ) -> LogPage | None:
-        """Rows that hold offsets of [`from_offset`, `until_offset`), damaged ones too, in the order
-        of their last offsets and up to `max_bytes` of payload, but one if there is one. None for an
-        unknown log. Raises LogCorrupt where a row has values of wrong types."""
+        """Returns the rows that hold offsets of [`from_offset`, `until_offset`), damaged ones too,
+        in the order of their last offsets and up to `max_bytes` of payload, but at least one row if
+        there is one. None for an unknown log. Raises LogCorrupt if a row has values of wrong
+        types."""
 
         def work(connection: Connection) -> LogPage | None:
             row = find_log(connection, name)
@@ -158,13 +159,14 @@ class StoreReader(SqlLogs, SqlCatalogue):
         return await self._backend.read(work)
 
     async def row_ends(self, name: str, from_offset: int, until_offset: int) -> list[int]:
-        """The last offsets of the rows that end in [`from_offset`, `until_offset`)."""
+        """Returns the last offsets of the rows that end in [`from_offset`, `until_offset`)."""
         place = {"name": name, "first": from_offset, "last": until_offset - 1}
         return await self._backend.read(lambda connection: list(connection.scalars(_ENDS, place)))
 
     async def ends_by_time(self, name: str, step_ms: int) -> list[tuple[int, int, int]]:
-        """(first time, last time, end of the log then) for each step of time in which the end has
-        moved, by time. A batch counts from its largest timestamp on."""
+        """Returns (first time, last time, end of the log then) for each time step of `step_ms` in
+        which the end has moved, in the order of time. A batch counts from its largest timestamp on.
+        All in ms."""
         place = {"name": name, "step_ms": step_ms}
 
         def work(connection: Connection) -> list[tuple[int, int, int]]:
@@ -181,8 +183,8 @@ class StoreReader(SqlLogs, SqlCatalogue):
             await self.security_entries(kind)
 
     async def damage(self) -> list[str]:
-        """What the database itself finds wrong, batches that belong to no log, and rows of the
-        small tables whose checksum is wrong."""
+        """Describes damage: what the database itself finds, batches that belong to no log, and rows
+        of the small tables with a wrong checksum."""
 
         def work(connection: Connection) -> list[str]:
             found = []
@@ -225,7 +227,7 @@ def _stored(name: str, row: Sequence[Any]) -> StoredRow:
     try:
         right = batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
     except (TypeError, struct.error) as error:
-        # In SQLite any value may be of any type, and a flipped bit may change it.
+        # In SQLite any value may have any type, and a flipped bit may change the type.
         raise LogCorrupt(f"log {name}: a row is no batch ({error})") from error
     stored = StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
     return StoredRow(stored, right == crc)

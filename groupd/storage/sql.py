@@ -1,4 +1,4 @@
-"""The `Store` over SQL: the catalogue, for every dialect, and the store of logs and catalogue."""
+"""The `Store` over SQL, for every dialect: the catalogue, and the store of logs and catalogue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from groupd.storage.tables import (
 )
 
 _KEYS_MAX = 500
-"""Keys that one query asks for."""
+"""How many keys one query asks for at most."""
 
 _CONFIGS = select(
     config_override.c.row_crc,
@@ -47,10 +47,13 @@ T = TypeVar("T")
 
 
 class SqlCatalogue:
-    """See `storage.log.Catalogue`. Its transactions are short, so they run on the connection for
-    writing: a daemon whose logs are empty opens no other one before it is ready. Only the sizes of
-    logs, which take a look at every row, are read beside the writes, and so is everything in a
-    cluster, where a node reads while it may not write."""
+    """See `storage.log.Catalogue`.
+
+    Its transactions are short, so they run on the connection for writing: then a daemon whose logs
+    are empty opens no other connection before it is ready. Two kinds of reads do not wait for
+    writes: the sizes of logs, because they look at every row, and all reads in a cluster, because a
+    node may read while it may not write.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -65,7 +68,7 @@ class SqlCatalogue:
         return await self._backend.look(work)
 
     async def topics(self) -> list[StoredTopic]:
-        """All topics, sorted by name."""
+        """Returns all topics, sorted by name."""
 
         query = select(topic).order_by(topic.c.name, topic.c.topic_id)
         return await self._backend.look(lambda connection: _topics(connection, query))
@@ -99,7 +102,7 @@ class SqlCatalogue:
         )
 
     async def configs(self) -> list[tuple[int, str, str, str]]:
-        """Ordered by resource type, name and key."""
+        """Returns the overrides ordered by resource type, name and key."""
         return await self._backend.look(lambda connection: _configs(connection, _CONFIGS))
 
     async def configs_of(
@@ -175,8 +178,8 @@ class SqlCatalogue:
         )
 
         def work(connection: Connection) -> None:
-            # Hashing takes long where there are many changes, so it is done on this thread. Of
-            # several changes to one entry the last one counts.
+            # Hashing many keys takes long, so it is done on the thread of the transaction. If an
+            # entry is changed several times, the last change counts.
             rows = {(change.kind, _hash(change.key)): change for change in changes}
             places = [{"of_kind": kind, "of_key": key} for kind, key in rows]
             new = [
@@ -218,7 +221,7 @@ class SqlCatalogue:
 
 
 def _topics(connection: Connection, query: Select[Any]) -> list[StoredTopic]:
-    """Raises LogCorrupt."""
+    """Returns the topics that `query` finds. Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
         covered = (row.topic_id, row.name, row.partitions, row.configs)
@@ -240,18 +243,18 @@ def _first_epochs(text: str) -> FirstEpochs:
 
 
 def _if_any(text: str) -> tuple[str, ...]:
-    """An empty text is left out of the checksum, because rows from before this column have none."""
+    """Leaves an empty text out of the checksum: older rows were checked without this column."""
     return (text,) if text else ()
 
 
 def _parts(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The keys, as many at a time as one query asks for."""
+    """Yields the keys in parts, each for one query."""
     for start in range(0, len(keys), _KEYS_MAX):
         yield keys[start : start + _KEYS_MAX]
 
 
 def _configs(connection: Connection, query: Select[Any]) -> list[tuple[int, str, str, str]]:
-    """Raises LogCorrupt."""
+    """Returns the found overrides: (resource type, name, key, value). Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for row in rows:
         check_row("config_override", *row)
@@ -264,7 +267,7 @@ def _security_of(kind: str) -> Select[Any]:
 
 
 def _security(connection: Connection, kind: str, query: Select[Any]) -> list[tuple[str, str]]:
-    """(key, value) of each, in no order. Raises LogCorrupt."""
+    """Returns (key, value) of each entry, in no order. Raises LogCorrupt."""
     rows = connection.execute(query).all()
     for crc, key, value in rows:
         check_row("security_entry", crc, kind, key, value)
@@ -272,7 +275,7 @@ def _security(connection: Connection, kind: str, query: Select[Any]) -> list[tup
 
 
 def _topic_entry(topic_id: bytes) -> tuple[str, str]:
-    """See `storage.cluster.CatalogueJournal`."""
+    """The topic as an entry of the `storage.cluster.CatalogueJournal`."""
     return "topic", topic_id.hex()
 
 
@@ -305,7 +308,7 @@ class SqlStore(SqlLogs, SqlCatalogue):
         await self._backend.start()
         try:
             await self._check_logs()
-            # The other rows are read at each start anyway.
+            # The rows of the other tables are read at each start anyway.
             await self._backend.write(check_producer_ids)
             await self._drop_deleted()
         except LogError as error:

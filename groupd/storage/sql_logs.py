@@ -1,9 +1,9 @@
 """`PartitionLogs` over SQL, for every dialect.
 
-All SQL but that of appends stands in synchronous functions that get a connection inside a
-transaction; a `Backend` runs them (`AsyncConnection.run_sync`, see `storage.transactions`). Each
-call is all or nothing, and is never left halfway when the caller is cancelled. An append is what
-every commit waits for, so a `Backend` brings its own, as fast as its database allows.
+All SQL but that of appends is in synchronous functions, which get a connection inside a
+transaction. A `Backend` runs them (`AsyncConnection.run_sync`, see `storage.transactions`). Each
+call is all or nothing, even if the caller is cancelled. Every commit of a client waits for an
+append, so each `Backend` has its own append, as fast as its database allows.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ from groupd.storage.units import OwnedUnit, Unit
 T = TypeVar("T")
 
 _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
-"""The errors that a value raises after a flipped bit has turned it into something else."""
+"""The errors that a value raises if a flipped bit has changed its type."""
 
 _DROPPED_ROWS_MAX = 256
-"""Dead batches dropped in one transaction, so that appends need not wait for all of them."""
+"""How many dead batches one transaction drops, so that appends need not wait for all of them."""
 
 _LOGS = select(*LOG_COLUMNS)
 _TAKE = (
@@ -84,39 +84,39 @@ class Backend(Protocol):
     """Runs transactions on a database."""
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
+        """Connects to the database. Raises StoreRefused."""
         ...
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Runs `work` in a transaction that is committed when it returns and rolled back when it
-        raises. One at a time, in the order of the calls, so that at most one of those that wait for
-        the database is in the line before an append. Raises LogUnavailable, LogCorrupt and what
-        `work` raises."""
+        raises. Calls run one at a time, in their order. So an append waits behind at most one of
+        them. Raises LogUnavailable, LogCorrupt and the errors of `work`."""
         ...
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Runs `work` on one consistent state of the database; does not wait for writers."""
+        """Runs `work` on one consistent state of the database. Does not wait for writers."""
         ...
 
     async def look(self, work: Callable[[Connection], T]) -> T:
-        """`read` for the catalogue. A store with one owner does it in the order of `write`."""
+        """`read` for the catalogue. In a store with one owner it takes its turn with `write`."""
         ...
 
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:
-        """`write` for the catalogue. `entries`: what it changes, as (kind, key), see
+        """`write` for the catalogue. `entries`: the changed entries as (kind, key), see
         `storage.cluster.CatalogueJournal`. In a cluster it raises CatalogueBehind."""
         ...
 
     def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
-        """The epochs at which these units are led, or will be next. Empty for one owner."""
+        """Returns the present epoch of each unit that has an owner, else its next one. Empty in a
+        store with one owner."""
         ...
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Raises as
-        `write`, and LogFenced (of no log in particular), with nothing done, when a log is not where
-        its writer believes: this is what fences."""
+        """Moves the ends of the logs and inserts rows of `log_batch`, in one transaction. Fences
+        a writer: does nothing and raises LogFenced (without names) if a log's end or owner epoch is
+        not what its writer expects. Otherwise raises the errors of `write`."""
         ...
 
     async def lost(self) -> str:
@@ -124,22 +124,23 @@ class Backend(Protocol):
         ...
 
     def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
-        """Whether this node owns the unit at that epoch, and does so until the transaction ends."""
+        """Whether this node owns the unit at that epoch, and keeps it until the transaction
+        ends."""
         ...
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        """An append is durable and is about to be acknowledged."""
+        """Called when an append is durable and is about to be acknowledged."""
         ...
 
     def forget(self) -> None:
-        """The row of a log will be deleted: what `acknowledged` said of its end counts no more."""
+        """Called when a log's row will be deleted: its end in `acknowledged` counts no more."""
         ...
 
     async def close(self) -> None: ...
 
 
 class _ToOpen(NamedTuple):
-    """Logs of one call, and the unit that they belong to."""
+    """The logs of one call, and the unit that they belong to."""
 
     names: list[str]
     owned: OwnedUnit | None
@@ -150,7 +151,7 @@ class SqlLogs:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        # Ids of the logs that were opened here; `append` fences all others.
+        # The ids of the logs that were opened here. `append` to any other log raises LogFenced.
         self._log_ids: dict[str, int] = {}
         self._opening: Together[_ToOpen, list[LogRow]] = Together(self._open)
 
@@ -160,8 +161,8 @@ class SqlLogs:
     async def open_many(
         self, names: Sequence[str], owned: OwnedUnit | None = None
     ) -> dict[str, LogState]:
-        """The states of the logs, in the order of `names`. A node that takes over many units opens
-        their logs in few transactions, since each has to wait for the disk."""
+        """Returns the states of the logs, in the order of `names`. Calls that come at the same time
+        share a transaction: a node that takes over many units then waits less for the disk."""
         wanted = list(dict.fromkeys(names))
         states = {}
         for row in await self._opening.ask(_ToOpen(wanted, owned)):
@@ -170,8 +171,7 @@ class SqlLogs:
         return {name: states[name] for name in wanted}
 
     async def _open(self, asked: Sequence[_ToOpen]) -> list[list[LogRow] | Exception]:
-        # In the order of the units, so that transactions that lock several of them do not block
-        # each other.
+        # Units are locked in this order by all transactions, so that they do not block each other.
         in_order = sorted(range(len(asked)), key=lambda at: (asked[at].owned or (), at))
 
         def work(connection: Connection) -> dict[int, list[LogRow] | Exception]:
@@ -189,7 +189,7 @@ class SqlLogs:
             for start in range(0, len(names), NAMES_MAX):
                 rows += _take(connection, names[start : start + NAMES_MAX])
         except LogCorrupt as corrupt:
-            return corrupt  # of this question only: the others get their logs
+            return corrupt  # only this question fails; the others get their logs
         return rows
 
     async def append(self, batches: Sequence[Append]) -> None:
@@ -209,7 +209,7 @@ class SqlLogs:
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
-        """Nothing for an unknown log."""
+        """Returns no batches for an unknown log."""
 
         def work(connection: Connection) -> list[StoredBatch]:
             try:
@@ -251,7 +251,7 @@ class SqlLogs:
         return await self._backend.read(work)
 
     async def truncate_before(self, name: str, offset: int, owner_epoch: int | None = None) -> None:
-        """Never beyond the log end and never backwards; nothing for an unknown log."""
+        """The start offset never passes the log end or moves back. An unknown log is ignored."""
 
         def work(connection: Connection) -> tuple[int, int] | None:
             found = _rows(connection, [name])
@@ -285,7 +285,7 @@ class SqlLogs:
             raise LogFenced([change.name])
 
     async def delete(self, names: Sequence[str], owned: OwnedUnit | None = None) -> None:
-        """The logs are gone with the first transaction; their batches follow bit by bit."""
+        """The logs are gone after the first transaction. Further ones delete their batches."""
 
         def work(connection: Connection) -> None:
             if owned is not None and not self._backend.owns(connection, owned):
@@ -300,16 +300,16 @@ class SqlLogs:
                     )
 
         await self._backend.write(work)
-        # Not before: until then appends to these logs are acknowledged. Their ends can be checked
-        # at a start as long as their rows are there.
+        # This must not be done earlier: appends to these logs are acknowledged until now. As long
+        # as the rows of the logs exist, a start can check their ends.
         self._backend.forget()
         for name in names:
             self._log_ids.pop(name, None)
         await self._drop_deleted()
 
     async def _check_logs(self) -> None:
-        """Raises LogCorrupt for a damaged row of any log, also of one that is never opened: its
-        name may be what is damaged."""
+        """Raises LogCorrupt if the row of any log is damaged, even of a log that is never opened:
+        its name may be what is damaged."""
 
         def work(connection: Connection) -> None:
             for row in connection.execute(_LOGS):
@@ -318,7 +318,7 @@ class SqlLogs:
         await self._backend.write(work)
 
     async def _drop_deleted(self) -> None:
-        """Finishes deletions, also those that a crash cut short."""
+        """Finishes deletions, also those that were interrupted by a crash."""
 
         def nameless(connection: Connection) -> list[int]:
             return list(connection.scalars(select(log.c.log_id).where(log.c.name.is_(None))))
@@ -328,7 +328,7 @@ class SqlLogs:
             await self._execute(delete(log).where(log.c.log_id == log_id))
 
     async def _execute(self, statement: Delete) -> int:
-        """Executes a deletion; returns how many rows were deleted."""
+        """Executes a deletion and returns how many rows were deleted."""
         return await self._backend.write(lambda connection: connection.execute(statement).rowcount)
 
     async def _drop(self, dead: ColumnElement[bool]) -> None:
@@ -384,7 +384,8 @@ def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
-    """The logs that are not where their writer believes; all, if that has changed again."""
+    """Returns the logs whose end or owner epoch is not what their writer expects; all, if none
+    is."""
     ends: dict[int, tuple[int, int]] = {}
     ids = [advance.log_id for advance in advances]
     for start in range(0, len(ids), NAMES_MAX):

@@ -1,8 +1,8 @@
-"""SQLite as the backend of `SqlStore`: the URL, pragmas, the file's lock, what its errors mean.
+"""SQLite as the backend of `SqlStore`: the URL, pragmas, the file's lock, the meaning of errors.
 
-One connection writes; others read and, thanks to the write-ahead log, never wait for an fsync.
-A commit is on disk when it returns (`synchronous=FULL`). Writing transactions take SQLite's
-write lock when they begin, so that none fails halfway because another program came first.
+One connection writes. Others read and, thanks to the write-ahead log, never wait for an fsync. A
+commit is on disk when it returns (`synchronous=FULL`). A writing transaction takes SQLite's write
+lock when it begins, so that it cannot fail halfway because another program was faster.
 """
 
 from __future__ import annotations
@@ -44,20 +44,21 @@ _SQLITE_FULL = 13
 _SQLITE_NOTADB = 26
 
 _DAMAGE = (_SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB)
-"""Codes that mean a damaged database. The first one is "no such table" or column: statements are
-all tested, so the schema is damaged."""
+"""Codes that mean a damaged database. SQLITE_ERROR means that a table or column is missing: all
+statements are tested, so the schema is damaged."""
 
 _UNDECODABLE = "Could not decode to UTF-8"
-"""Python's own error, without a code of SQLite: a text that was never written so."""
+"""Python's own error, without an error code of SQLite, for a text that is not UTF-8. Such a text
+was never written."""
 
 
 def sqlite_store(path: Path) -> SqlStore:
-    """The store in the database file `path`, not started."""
+    """Returns the store in the database file `path`, not started."""
     return SqlStore(SqliteBackend(path))
 
 
 def sqlite_reader(path: Path) -> ReadingBackend:
-    """The backend of a `StoreReader` on the database file `path`."""
+    """Returns the backend of a `StoreReader` on the database file `path`."""
     connect = sqlite_readers(path, read_only=True)
     return ReadingBackend(str(path), SqliteErrors(path), connect)
 
@@ -89,7 +90,7 @@ class SqliteBackend(DatabaseBackend):
         check_tables(connection, where)
         self._witness.open()
         check_acknowledged(connection, where, self._witness)
-        # The file's name must be as durable as what will be in it.
+        # The directory must be synced, too, so that the file does not disappear.
         directory = os.open(self._path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -97,7 +98,7 @@ class SqliteBackend(DatabaseBackend):
             os.close(directory)
 
     def append(self, advances: Sequence[Advance], rows: BatchRows) -> Coroutine[Any, Any, None]:
-        # Not a coroutine of its own: every commit of every client waits for this.
+        # This is not a coroutine function, to save time: every commit of every client waits for it.
         return self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
@@ -124,8 +125,8 @@ _INSERT_BATCH = """
 
 
 def append_rows(connection: Connection, advances: Sequence[Advance], rows: BatchRows) -> None:
-    """Appends within a transaction of the caller. Raises LogFenced (of no log in particular) when a
-    log is not where its writer believes: the caller rolls back whatever was done."""
+    """Appends within a transaction of the caller. Raises LogFenced (without names of logs) if the
+    end or owner epoch of a log is not what its writer expects. Then the caller must roll back."""
     moves = [
         (
             advance.next_offset,
@@ -146,8 +147,8 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Batch
 
 
 class SqliteErrors:
-    """See `storage.transactions.DatabaseErrors`. The last of `failures`: a damaged text that Python
-    cannot decode."""
+    """See `storage.transactions.DatabaseErrors`. UnicodeDecodeError: Python cannot decode a
+    text."""
 
     failures = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
 
@@ -184,12 +185,12 @@ def _is_damage(reason: str, code: int) -> bool:
 
 
 def _reason(error: Exception) -> tuple[str, int]:
-    """One line and SQLite's primary result code (255: not from SQLite)."""
+    """Returns one line, and SQLite's primary result code (255 if the error is not from SQLite)."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, OSError) and cause.errno in NO_SPACE:
         return FULL, _SQLITE_FULL
     if isinstance(cause, UnicodeDecodeError):
-        # SQLite's message quotes a damaged name, and Python cannot make a text of it.
+        # SQLite's message quotes the damaged name, so Python cannot decode the message.
         return f"a damaged name ({cause.reason})", _SQLITE_CORRUPT
     code = getattr(cause, "sqlite_errorcode", -1) & 0xFF
     reason = FULL if code == _SQLITE_FULL else str(cause).partition("\n")[0]
@@ -198,10 +199,10 @@ def _reason(error: Exception) -> tuple[str, int]:
 
 # Checks at the start ----------------------------------------------------------------------------
 
-# The small tables are checked as a whole, with their indexes, which takes less than a millisecond:
-# a row that an index does not find would be taken for one that never was. `log_batch` is not, as it
-# is as large as the data: its rows are checked when they are read, each by its checksum and all by
-# their offsets, which follow each other.
+# The small tables are checked completely, with their indexes, which takes less than a millisecond:
+# a row that is missing in an index would look as if it had never existed. `log_batch` is as large
+# as the data, so it is not checked here. Its rows are checked when they are read: each by its
+# checksum, and all of them by their offsets, which must be consecutive.
 _WHOLE = (meta, log, topic, config_override, producer_id, security_entry)
 _MEND = "restore the data directory from a copy or choose another"
 
@@ -210,10 +211,11 @@ _LAST_LOG_ID = text("SELECT seq FROM sqlite_sequence WHERE name = 'log'")
 
 
 def number_logs(connection: Connection) -> None:
-    """Gives a new database log ids of its own; changes nothing in one that has numbered logs.
+    """Lets a new database count its log ids from a random number. Does nothing if logs have ids
+    already.
 
-    They are part of the checksum of every batch, so pages of another groupd's database (a
-    write-ahead log that was mixed up) do not pass for ours.
+    The log id is part of the checksum of every batch. So pages from another groupd's database (such
+    as a write-ahead log that was mixed up) are found to be wrong.
     """
     if connection.execute(_LAST_LOG_ID).scalar() is not None:
         return
@@ -224,20 +226,18 @@ def number_logs(connection: Connection) -> None:
 
 
 def check_tables(connection: Connection, where: str) -> None:
-    """Checks that the small tables are whole and that the large one is there. Raises
-    StoreRefused."""
+    """Checks that the small tables are whole and that the large one exists. Raises StoreRefused."""
     for table in _WHOLE:
         problem = str(connection.execute(text(f"PRAGMA integrity_check({table.name})")).scalar())
         if problem != "ok":
             raise StoreRefused(
                 f"{where}: table {table.name} is damaged ({_line(problem)}): {_MEND}"
             )
-    # The large table is only checked to be there.
     connection.execute(select(log_batch.c.batch_id).limit(1)).first()
 
 
 def check_acknowledged(connection: Connection, where: str, witness: Witness) -> None:
-    """Raises StoreRefused when an append that was acknowledged is missing."""
+    """Raises StoreRefused if an append that was acknowledged is missing."""
     for log_id, noted in witness.notes():
         query = select(log.c.name, log.c.next_offset).where(log.c.log_id == log_id)
         row = connection.execute(query).one_or_none()
@@ -245,7 +245,7 @@ def check_acknowledged(connection: Connection, where: str, witness: Witness) -> 
             newest = connection.execute(_LAST_LOG_ID).scalar()
             is_new = connection.execute(select(log.c.log_id).limit(1)).first() is None
             if newest is not None and log_id <= int(newest) and not is_new:
-                continue  # deleted since; those of the coordinator never are
+                continue  # it was deleted since; logs of the coordinator never are
             lost = f"a log with {noted} records is missing"
         elif row.next_offset < noted:
             lost = f"log {row.name} ends at offset {row.next_offset}, but {noted} was acknowledged"

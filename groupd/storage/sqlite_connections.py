@@ -1,12 +1,11 @@
-"""Connections to SQLite: how they are set up, and the threads that they run in.
+"""Connections to SQLite: their settings, and the threads that they run in.
 
 SQLite blocks its caller, so an event loop must not call it. Readers are SQLAlchemy's asynchronous
-connections on aiosqlite, which takes each statement to its thread and back.
-
-The writer is what every commit of every client waits for, and there is only one. It has a thread
-of ours, to which a transaction goes as a whole: one trip there and one back, however many
-statements it has. On a busy event loop every trip costs, because the thread waits for the
-interpreter's lock and the result for the loop's next round (ADR 26).
+connections on aiosqlite, which passes each statement to its thread and back. There is only one
+writer, and every commit of every client waits for it. It has a thread of its own, to which a
+transaction is passed as a whole: one trip there and one back, however many statements it has. On a
+busy event loop every trip costs time, because the thread waits for the interpreter's lock, and the
+result waits for the loop's next iteration (ADR 26).
 """
 
 from __future__ import annotations
@@ -41,26 +40,26 @@ WRITER_THREAD = "groupd-sqlite-writer"
 _PRAGMAS = (
     f"busy_timeout={BUSY_TIMEOUT_MS}",
     "synchronous=FULL",
-    # macOS: without it, fsync leaves the data in the disk's cache.
+    # On macOS, fsync without this leaves the data in the disk's cache.
     "fullfsync=ON",
     "cache_size=-16384",
 )
 _WRITER_PRAGMAS = (
-    # This connection appends, and would fill a larger cache with pages that it never reads.
+    # This connection only appends. A larger cache would fill with pages that it never reads.
     "cache_size=-2048",
-    # Fewer, larger checkpoints than the default of 1000 pages.
+    # This makes fewer and larger checkpoints than the default of 1000 pages.
     "wal_autocheckpoint=4000",
     "journal_size_limit=67108864",
 )
 
 
 def sqlite_writer(path: Path) -> SqliteWriter:
-    """What writes to the database file `path`, in a thread of its own."""
+    """Returns the writer of the database file `path`, which has a thread of its own."""
 
     def open_file() -> sqlite3.Connection:
-        # SQLite gives its write-ahead log the rights that the database has.
+        # SQLite gives its write-ahead log the permissions of the database file.
         os.close(private(path, os.O_RDWR | os.O_CREAT))
-        # Without an isolation level the driver begins no transactions where it sees fit.
+        # Without an isolation level the driver does not begin transactions by itself.
         return sqlite3.connect(str(path), isolation_level=None)
 
     def connected(connection: sqlite3.Connection, _record: Any) -> None:
@@ -78,7 +77,7 @@ def sqlite_writer(path: Path) -> SqliteWriter:
         creator=open_file,
         # `SqliteWriter` keeps the connection.
         poolclass=NullPool,
-        # Values are not for error texts: they are what clients store, keys of users among them.
+        # Keep values out of error texts: they are what clients store, such as users' keys.
         hide_parameters=True,
     )
     event.listen(engine, "connect", connected)
@@ -88,8 +87,9 @@ def sqlite_writer(path: Path) -> SqliteWriter:
 
 
 def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
-    """Connects for reading, through aiosqlite. `read_only`: the file must be there and is opened
-    without the right to write, which a daemon's own readers need to recover a write-ahead log."""
+    """Returns a function that connects for reading, through aiosqlite. `read_only`: the file must
+    exist and is opened without the right to write. (A daemon's own readers need that right to
+    recover a write-ahead log.)"""
     url = URL.create("sqlite+aiosqlite", database=str(path))
     if read_only:
         query = {"mode": "ro", "uri": "true"}
@@ -110,7 +110,7 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
 
     @cache
     def engine() -> AsyncEngine:
-        # Loads SQLAlchemy's ORM as well: only where something is read.
+        # This also loads SQLAlchemy's ORM, so it is done only when something is read.
         from sqlalchemy.ext.asyncio import create_async_engine
 
         made = create_async_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
@@ -121,7 +121,7 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
     async def connect() -> AsyncConnection:
         if read_only and not path.is_file():
             raise FileNotFoundError(str(path))
-        # That takes 80 ms the first time, in which no request would be answered.
+        # The first call takes 80 ms, in which the event loop could answer no request.
         made = await asyncio.to_thread(engine)
         return await made.connect()
 
@@ -129,8 +129,8 @@ def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
-    """The connection below SQLAlchemy's. A statement that every commit waits for is executed there:
-    it takes half of the time."""
+    """Returns SQLite's own connection below SQLAlchemy's. Statements that every commit waits for
+    use it, because they take half the time there."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
@@ -150,21 +150,21 @@ def _prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
 
 
 class SqliteWriter:
-    """See `storage.transactions.Runner`. One thread does all transactions, each as a whole, in the
-    order of the calls, on one connection. A connection on which something has failed is given up at
-    once, without a rollback, and the next transaction makes another one."""
+    """See `storage.transactions.Runner`. One thread runs all transactions, each as a whole, in the
+    order of the calls, on one connection. After a failure the connection is given up at once,
+    without a rollback, and the next transaction opens a new one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        # A daemon that ends without `close` must not wait for this thread for ever.
+        # A daemon thread, because a process that ends without `close` must not wait for it forever.
         self._thread = Thread(target=self._serve, name=WRITER_THREAD, daemon=True)
         self._thread.start()
 
     async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
-        """See `storage.transactions.Runner`. A caller that is cancelled once the thread is at it
-        leaves a transaction that runs to its end. Raises what the engine and `work` raise."""
+        """See `storage.transactions.Runner`. If the caller is cancelled after the thread has begun,
+        the transaction still runs to its end. Raises the errors of the engine and of `work`."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def call() -> None:
@@ -193,16 +193,16 @@ class SqliteWriter:
         self._calls.put(end)
         self._calls.put(None)
         await ended
-        # It has answered its last call, so this takes microseconds.
+        # The thread has answered its last call, so this takes microseconds.
         self._thread.join()
 
     def _serve(self) -> None:
-        """Runs in the thread: makes one call after the other."""
+        """Executes the calls one after the other, in the thread."""
         while (call := self._calls.get()) is not None:
             call()
 
     def _connected(self) -> Connection:
-        """The connection, or a new one; in the thread."""
+        """Returns the connection, or opens a new one. Called in the thread."""
         connection = self._connection
         if connection is None or connection.invalidated:
             self._disconnect()
@@ -216,7 +216,7 @@ class SqliteWriter:
 
 
 def _answer(answer: asyncio.Future[Any], give: Callable[[Any], None], outcome: object) -> None:
-    """Hands an outcome from the thread to the loop that waits for it."""
+    """Passes an outcome from the thread to the event loop that waits for it."""
 
     def in_loop() -> None:
         if not answer.done():

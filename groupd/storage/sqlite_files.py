@@ -1,17 +1,17 @@
 """The files beside a SQLite database: its lock, and the note of the last acknowledged append.
 
-**The lock.** Two daemons must never share a database. It is `flock` on a file of its own, because
-SQLite's locks come and go with its transactions. The kernel lets go when the process ends, however
-it ends. The file holds the owner's process id, for the message that a second daemon prints; it
-stays behind, as removing it would be a race.
+**The lock.** Two daemons must never share a database. The lock is `flock` on a file of its own,
+because SQLite's locks come and go with its transactions. The kernel releases it when the process
+ends, however it ends. The file contains the owner's process id, for the message that a second
+daemon prints. It is never removed, because that would be a race.
 
-**The note.** SQLite recovers a write-ahead log up to its first damaged frame and silently drops
-what follows; a log that is cut short or missing altogether is no error to it either. What is left
-is an older state, consistent in itself. So every acknowledged append is noted in a small file of
-its own, and a database that does not know of it is refused at start. The note is a store into
-mapped memory, made after the commit is durable and never synced. It outlives `kill -9` with the
-page cache. After a power failure it may be older than the database, never newer, so it may miss a
-loss but raises no false alarm. One note is enough for all logs: SQLite keeps or drops transactions
+**The note.** SQLite recovers a write-ahead log up to its first damaged frame and silently drops the
+rest. It does not notice either that the log was cut or is missing altogether. The result is an
+older state that is consistent in itself. So every acknowledged append is noted in a small file of
+its own, and a database that lacks this append is refused at start. The note is written to mapped
+memory after the commit is durable, and never synced. It survives `kill -9`, as the page cache does.
+After a power failure it may be older than the database, never newer, so it may miss a loss but
+raises no false alarm. One note is enough for all logs, because SQLite keeps or drops transactions
 in their order.
 """
 
@@ -36,8 +36,8 @@ _PROBE_BYTES = 64 * 1024
 
 
 def is_full(directory: Path) -> bool:
-    """Whether the disk is full, for a database that only says that something failed: tries to write
-    a little."""
+    """Whether the disk is full, for an I/O error of SQLite that does not say why. Tries to
+    write."""
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(bytes(_PROBE_BYTES))
@@ -50,7 +50,7 @@ def is_full(directory: Path) -> bool:
 
 
 class DataLock:
-    """Held from `acquire` to `release`."""
+    """The lock on a database, held from `acquire` to `release`."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -58,7 +58,7 @@ class DataLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Makes the directory if need be. Raises StoreRefused."""
+        """Takes the lock; makes the directory if it is missing. Raises StoreRefused."""
         try:
             make_private_directory(self._path.parent)
             descriptor = private(self._path, os.O_RDWR | os.O_CREAT)
@@ -82,7 +82,7 @@ class DataLock:
                 "choose another data directory"
             ) from None
         self._descriptor = descriptor
-        # On a full disk the lock holds, but its file does not say who has it.
+        # On a full disk the lock is held, but the file does not say by whom.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -94,8 +94,8 @@ class DataLock:
 
 
 def holder(database: Path) -> int | None:
-    """The process that holds the lock beside `database`, without touching it; None when no process
-    does, and where the system does not tell (it has no /proc/locks)."""
+    """Returns the id of the process that holds the lock beside `database`, without touching the
+    lock. None if no process holds it, or if the system does not tell (it has no /proc/locks)."""
     try:
         inode = database.with_name(database.name + ".lock").stat().st_ino
         table = Path("/proc/locks").read_text()
@@ -114,11 +114,12 @@ _NOTE = Struct(">qq")
 _CRC = Struct(">I")
 _SLOT_BYTES = _NOTE.size + _CRC.size
 _SLOTS = 2
-"""Written alternately: a process that is killed while it writes one leaves the other."""
+"""The slots are written in turn. If a process is killed while it writes one, the other is valid."""
 
 
 class Witness:
-    """`note` after each append; `notes` at the next start. Closed, it notes nothing."""
+    """The note of acknowledged appends: `note` is called after each append, `notes` at the next
+    start. After `close` nothing is noted."""
 
     def __init__(self, database: Path) -> None:
         self.path = database.with_name(database.name + ".acknowledged")
@@ -126,21 +127,22 @@ class Witness:
         self._slot = 0
 
     def open(self) -> None:
-        """Raises OSError."""
+        """Opens the note's file, and makes it if it is missing. Raises OSError."""
         descriptor = private(self.path, os.O_RDWR | os.O_CREAT)
         try:
             size = _SLOTS * _SLOT_BYTES
             missing = size - os.fstat(descriptor).st_size
             if missing > 0:
-                # Written, not only sized: a full disk is to show now and not at a store to memory.
+                # The bytes are written, because to set the size would not notice a full disk; a
+                # later store to memory would crash.
                 os.pwrite(descriptor, bytes(missing), size - missing)
             self._memory = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
 
     def notes(self) -> list[tuple[int, int]]:
-        """(log id, log end) of the last appends that were acknowledged, the largest end first;
-        none if unknown."""
+        """Returns (log id, log end) of the last acknowledged appends, the largest end first. Empty
+        if they are not known."""
         found = []
         for slot in range(_SLOTS):
             data = self._memory[slot * _SLOT_BYTES :][:_SLOT_BYTES] if self._memory else b""

@@ -1,20 +1,19 @@
 """The SQL schema: the only definition of tables, for every dialect.
 
-- `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
-  ids are never used twice, so rows of a deleted log belong to no log. Below `clean_offset` the
-  cleaner has been.
-- `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
-  are left of a range of offsets. Rows
-  below a log's start offset are dead and dropped in the background.
+- `log`: one row for each log. `name` is null while the batches of a deleted log are being dropped.
+  Ids are never reused, so rows of a deleted log do not belong to another log. The cleaner has been
+  below `clean_offset`.
+- `log_batch`: one row for each record batch. Below the log's clean offset a row holds the batches
+  that are left of a range of offsets. Rows below a log's start offset are dead, and are dropped in
+  the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `security_entry`: ACLs, SCRAM credentials and quotas.
 - `meta`: one row with the schema version, the cluster id and the owner epoch.
-- `cluster_node`, `cluster_unit`, `cluster_state`, `catalogue_change`: what the nodes of a cluster
-  share, see `cluster`; empty where a store has one owner.
+- `cluster_node`, `cluster_unit`, `cluster_state`, `catalogue_change`: the state that the nodes of a
+  cluster share, see `cluster`. They are empty if the store has one owner.
 
-`row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
-not cover the schema version, which has its own check, and the owner epoch.
-
+`row_crc` and `row_sum` are checksums of the other columns of their row, see `checksums`. The
+checksum of `meta` does not cover the owner epoch, nor the schema version, which has its own check.
 Times are milliseconds since 1970, offsets and epochs as in Kafka.
 """
 
@@ -40,12 +39,12 @@ from sqlalchemy import (
 )
 
 SCHEMA_VERSION = 8
-"""To change a table, add one here and a migration to `migrate.MIGRATIONS`. Also to change what the
-logs hold in a way that an older version would take for something else."""
+"""Raise it by one for each change of a table, and add a migration to `migrate.MIGRATIONS`. Also
+raise it if the contents of logs change so that an older version would misunderstand them."""
 
 metadata = MetaData()
 
-# SQLite numbers rows by itself only for a column of exactly the type INTEGER.
+# SQLite assigns row ids by itself only if the type of the column is exactly INTEGER.
 _ROW_ID = BigInteger().with_variant(Integer(), "sqlite")
 
 meta = Table(
@@ -55,8 +54,8 @@ meta = Table(
     Column("schema_version", Integer, nullable=False),
     Column("cluster_id", String(22), nullable=False),
     Column("row_crc", BigInteger, nullable=False),
-    # How often a store took the database over; who knows an older number has lost it. Only
-    # counted where a lock can be lost, see `postgres`.
+    # How often a store has taken the database over. A store that knows an older number has lost the
+    # database. Only counted for databases whose lock can be lost, see `postgres`.
     Column("owner_epoch", BigInteger, nullable=False, server_default=text("0")),
 )
 
@@ -76,8 +75,8 @@ log = Table(
 log_batch = Table(
     "log_batch",
     metadata,
-    # A key of its own keeps SQLite's table in the order of writing: payloads go to the end of
-    # the file, and only the small index below is written to at random.
+    # With a key of its own, SQLite's table is in the order of writing: payloads are added at the
+    # end of the file, and only the small index below is written at random places.
     Column("batch_id", _ROW_ID, primary_key=True),
     Column("log_id", BigInteger, nullable=False),
     Column("base_offset", BigInteger, nullable=False),
@@ -88,12 +87,12 @@ log_batch = Table(
 )
 
 TUNING = {
-    # Every append updates rows of it: with room on their page no index is touched.
+    # Every append updates rows of this table. If their page has free space, no index is touched.
     log: "ALTER TABLE log SET (fillfactor = 50)",
-    # Batches are compressed by their producers or hardly at all.
+    # Batches were compressed by their producers, or compress hardly at all.
     log_batch: "ALTER TABLE log_batch ALTER COLUMN payload SET STORAGE EXTERNAL",
 }
-"""How PostgreSQL keeps a table; set once when it is created."""
+"""PostgreSQL's storage settings of a table, set once when it is created."""
 
 
 def _tune(table: Table, connection: Connection, **_: Any) -> None:
@@ -104,9 +103,9 @@ def _tune(table: Table, connection: Connection, **_: Any) -> None:
 for _table in TUNING:
     event.listen(_table, "after_create", _tune)
 
-# By last offset, because the batch that contains an offset is the first whose last offset is not
-# below it. With the timestamp, so that looking for one does not touch the rows. It needs not be
-# unique: an append moves `log.next_offset` in the same transaction.
+# The index is by last offset: the batch that contains an offset is the first batch whose last
+# offset is not below it. It includes the timestamp so that a search for one does not read the rows.
+# It need not be unique, because an append moves `log.next_offset` in the same transaction.
 Index(
     "log_batch_by_offset", log_batch.c.log_id, log_batch.c.last_offset, log_batch.c.max_timestamp_ms
 )
@@ -119,7 +118,7 @@ topic = Table(
     Column("partitions", Integer, nullable=False),
     Column("configs", Text, nullable=False),  # a JSON object
     Column("row_crc", BigInteger, nullable=False),
-    # A JSON list, see `log.FirstEpochs`; empty where there are none.
+    # A JSON list, see `log.FirstEpochs`; empty if there are none.
     Column("first_epochs", Text, nullable=False, server_default=text("''")),
 )
 
@@ -137,7 +136,7 @@ security_entry = Table(
     "security_entry",
     metadata,
     Column("kind", String(16), primary_key=True),
-    # SHA-256 of `entry_key`, which may be longer than an index of PostgreSQL takes.
+    # SHA-256 of `entry_key`, which may be too long for an index of PostgreSQL.
     Column("key_hash", LargeBinary(32), primary_key=True),
     Column("entry_key", Text, nullable=False),
     Column("value", Text, nullable=False),
@@ -156,8 +155,9 @@ cluster_node = Table(
     "cluster_node",
     metadata,
     Column("node_id", Integer, primary_key=True, autoincrement=False),
-    # With the id in an index, so that a change of it waits for transactions that hold a key share
-    # lock on the row, as every append of the node does; a renewal does not wait.
+    # In an index together with the id. So a change of the incarnation waits for transactions that
+    # hold a key share lock on the row (each append of the node does). A renewal of the lease does
+    # not wait.
     Column("incarnation", BigInteger, nullable=False),
     # By the clock of the database; null: the node is no member.
     Column("lease_until_ms", BigInteger),

@@ -1,4 +1,4 @@
-"""Questions that come while others are being answered are answered together, next."""
+"""Collects questions that come while others are being answered, and answers them together next."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Question = TypeVar("Question")
 StoreAnswer = TypeVar("StoreAnswer")
 
 AT_ONCE_MAX = 100
-"""Questions that are answered together."""
+"""How many questions are answered together at most."""
 
 
 class Together(Generic[Question, StoreAnswer]):
-    """`answer(questions)` gives an answer, or an error, for each; if it raises, that is the answer
-    to all of them. It goes on when a caller of `ask` is cancelled."""
+    """`answer(questions)` returns an answer or an error for each question. If it raises, all of
+    them get that error. Waiting questions are answered even if a caller of `ask` is cancelled."""
 
     def __init__(
         self, answer: Callable[[Sequence[Question]], Awaitable[Sequence[StoreAnswer | Exception]]]
@@ -27,7 +27,7 @@ class Together(Generic[Question, StoreAnswer]):
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: Question) -> StoreAnswer:
-        """Begins at once if nothing is under way, so that what is called later comes later."""
+        """Asks at once if nothing is under way, so that database calls made later come later."""
         if not self._idle.is_set():
             answered: asyncio.Future[StoreAnswer] = asyncio.get_running_loop().create_future()
             self._waiting.append((question, answered))
@@ -46,7 +46,7 @@ class Together(Generic[Question, StoreAnswer]):
         return answer
 
     async def settled(self) -> None:
-        """Wait until everything that was asked is answered."""
+        """Waits until every question is answered."""
         await self._idle.wait()
 
     async def _answer_waiting(self) -> None:
@@ -59,7 +59,7 @@ class Together(Generic[Question, StoreAnswer]):
                 answers = [error] * len(some)
             for (_, answered), answer in zip(some, answers, strict=True):
                 if answered.done():
-                    continue  # its caller was cancelled
+                    continue  # the caller was cancelled
                 if isinstance(answer, Exception):
                     answered.set_exception(answer)
                 else:

@@ -1,12 +1,12 @@
-"""Transactions on a database, and what every database does with them.
+"""Transactions on a database, and the parts of a backend that are the same for every database.
 
-A transaction runs in a task of its own: a caller that is cancelled while it waits for its turn
-starts nothing, one that is cancelled later leaves a transaction that runs to its end. Connections
-stay open between transactions, which saves the work of opening them. One on which something has
-failed is given up at once, without a rollback: its statement may still be under way.
+A transaction runs in a task of its own. If the caller is cancelled while it waits for its turn,
+nothing is started; if it is cancelled later, the transaction still runs to its end. Connections
+stay open between transactions, which saves the work of opening them. After a failure a connection
+is given up at once, without a rollback, because its statement may still be under way.
 
-A database brings a way to connect for writing and one for reading (so that reads never queue behind
-writes) and says what its errors mean.
+A database provides a way to connect for writing and one for reading (so that reads never wait
+behind writes), and says what its errors mean.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class OpenConnection(Protocol):
-    """A connection to the database, as SQLAlchemy's AsyncConnection has it."""
+    """A connection to the database: the part of SQLAlchemy's AsyncConnection that is used."""
 
     @property
     def invalidated(self) -> bool: ...
 
     async def run_sync(self, work: Callable[[Connection], T], /) -> T:
-        """The result of `work(connection)`, which may wait for the database."""
+        """Returns the result of `work(connection)`, which may wait for the database."""
         ...
 
     async def invalidate(self) -> None: ...
@@ -44,41 +44,42 @@ Connect = Callable[[], Awaitable[OpenConnection]]
 
 
 class DatabaseErrors(Protocol):
-    """What failures of one database mean. Messages name the database, without passwords.
-    `failures`: what `Transactions.run` raises beside the errors of the work itself."""
+    """The meaning of one database's failures. Messages name the database, without passwords.
+    `failures`: the errors that `Transactions.run` raises in addition to the errors of the work
+    itself."""
 
     @property
     def failures(self) -> tuple[type[Exception], ...]: ...
 
     def log_error(self, error: Exception) -> LogError:
-        """The error that a failed transaction raises."""
+        """Returns the error that a failed transaction raises."""
         ...
 
     def refusal(self, error: Exception) -> StoreRefused:
-        """The error that a failed start raises."""
+        """Returns the error that a failed start raises."""
         ...
 
 
 IsDead = Callable[[OpenConnection], bool]
-"""Whether a connection is known to have ended, so that no transaction needs to fail on it."""
+"""Whether a connection is known to have ended. Then it is not used for a transaction."""
 
 
 class Runner(Protocol):
     """Runs transactions, each as a whole, in the order of the calls. Used from one event loop."""
 
     async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
-        """Runs `work` in a transaction: committed when it returns, rolled back when it raises.
-        `single`: it is one statement, which a server commits by itself, without two more trips to
-        it; what `work` raises afterwards takes nothing back."""
+        """Runs `work` in a transaction, which is committed when `work` returns and rolled back when
+        it raises. `single`: `work` executes one statement. A server commits it by itself, which
+        saves two trips; if `work` raises after the statement, it is not rolled back."""
         ...
 
     async def close(self) -> None:
-        """Waits for every `run` that was called before, then ends the connections."""
+        """Waits for every earlier `run`, then closes the connections."""
         ...
 
 
 class Transactions:
-    """A `Runner` of up to `connections` transactions at a time; any number may wait."""
+    """A `Runner` of up to `connections` transactions at a time. Any number of calls may wait."""
 
     def __init__(self, connect: Connect, connections: int, is_dead: IsDead | None = None) -> None:
         self._connect = connect
@@ -96,11 +97,12 @@ class Transactions:
         return await asyncio.shield(task)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        # Not in the task: one that is cancelled before its first step never gets there.
+        # This is not done in the task: a task that is cancelled before its first step would never
+        # do it.
         self._tasks.discard(task)
         self._turns.release()
         if not task.cancelled():
-            task.exception()  # seen here, because the caller may have been cancelled
+            task.exception()  # marks the error as seen: the caller may have been cancelled
 
     async def _transaction(self, work: Callable[[Connection], T], single: bool) -> T:
         connection = await self._connection()
@@ -128,7 +130,7 @@ class Transactions:
 
 
 def transact(connection: Connection, work: Callable[[Connection], T]) -> T:
-    """One transaction. A connection on which something has failed is invalid afterwards: a
+    """Runs one transaction. If something fails, the connection is invalid afterwards, because a
     statement may still be under way."""
     usable = False
     try:
@@ -136,7 +138,7 @@ def transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         try:
             result = work(connection)
         except LogError:
-            # The work has refused, so no statement is under way.
+            # `work` itself has refused, so no statement is under way.
             transaction.rollback()
             usable = True
             raise
@@ -149,7 +151,7 @@ def transact(connection: Connection, work: Callable[[Connection], T]) -> T:
 
 
 def _execute(connection: Connection, work: Callable[[Connection], T]) -> T:
-    """`work` is one statement, which is committed by itself."""
+    """Runs `work` without a transaction: its one statement is committed by itself."""
     connection.execution_options(isolation_level="AUTOCOMMIT")
     try:
         return transact(connection, work)
@@ -160,8 +162,8 @@ def _execute(connection: Connection, work: Callable[[Connection], T]) -> T:
 
 
 class DatabaseBackend:
-    """See `storage.sql_logs.Backend`; `start` belongs to the database, which calls `_open`.
-    `where` names the database in messages, without passwords."""
+    """See `storage.sql_logs.Backend`. A subclass for each database has `start`, which calls
+    `_open`. `where` names the database in messages, without passwords."""
 
     def __init__(self, where: str, errors: DatabaseErrors) -> None:
         self._where = where
@@ -172,8 +174,8 @@ class DatabaseBackend:
         self._closing: asyncio.Task[None] | None = None
 
     async def _prepare(self, transactions: Runner, work: Callable[[Connection], T]) -> T:
-        """Runs the first transaction of all. Raises StoreRefused; whatever it raises,
-        `transactions` is closed then."""
+        """Runs the first transaction. Raises StoreRefused. On any error `transactions` is
+        closed."""
         try:
             return await transactions.run(work)
         except BaseException as error:
@@ -191,29 +193,27 @@ class DatabaseBackend:
             return await self._run(writers, work)
 
     async def look(self, work: Callable[[Connection], T]) -> T:
-        """See `storage.sql_logs.Backend`."""
         return await self.write(work)
 
     async def change(
         self, work: Callable[[Connection], T], entries: Sequence[tuple[str, str]]
     ) -> T:
-        """See `storage.sql_logs.Backend`; where a store has one owner nobody needs to be told."""
+        """In a store with one owner no other node needs to know of the change."""
         return await self.write(work)
 
     def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
-        """See `storage.sql_logs.Backend`."""
         return ()
 
     def owns(self, connection: Connection, owned: OwnedUnit) -> bool:
-        """See `storage.sql_logs.Backend`; a store with one owner is all its own."""
+        """A store with one owner owns all units."""
         return True
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
     async def append(self, advances: Sequence[Advance], rows: BatchRows) -> None:
-        """See `storage.sql_logs.Backend`; this is for a database that is only read. It does not
-        wait for the turns of `write`: every commit of every client waits for it."""
+        """The append of a database that is only read. (Others do not take their turn among the
+        calls of `write`, because every commit of every client waits for an append.)"""
         raise LogUnavailable(f"{self._where}: open for reading")
 
     async def _run(
@@ -223,7 +223,6 @@ class DatabaseBackend:
         *,
         single: bool = False,
     ) -> T:
-        """`single`: see `Runner.run`."""
         if transactions is None:
             raise LogUnavailable(f"{self._where}: not open")
         try:
@@ -232,19 +231,21 @@ class DatabaseBackend:
             raise self._errors.log_error(error) from error
 
     async def lost(self) -> str:
-        """Never returns: a lock that the system keeps is not lost."""
+        """Never returns: a lock that the system keeps cannot be lost."""
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        """Only a database whose files could be lost without an error has to remember."""
+        """Does nothing. A database whose files can be lost without an error must remember
+        appends."""
 
     def forget(self) -> None:
-        """See `acknowledged`."""
+        """Does nothing, see `acknowledged`."""
 
     async def close(self) -> None:
-        """Refuses new transactions, waits for those under way and ends the connections, also
-        when the caller is cancelled. Idempotent; may be followed by another `start`."""
+        """Refuses new transactions, waits for those under way and closes the connections, even if
+        the caller is cancelled. It may be called twice, and `start` may be called again
+        afterwards."""
         if self._closing is None:
             readers, self._readers = self._readers, None
             writers, self._writers = self._writers, None
@@ -255,18 +256,19 @@ class DatabaseBackend:
         await asyncio.shield(self._closing)
 
     async def _close(self, writers: Runner, readers: Runner) -> None:
-        # Readers first: SQLite tidies up when its last connection, a writing one, goes.
+        # Readers are closed first: SQLite tidies up when its last connection closes, which must be
+        # able to write.
         await readers.close()
         async with self._one_by_one:
             await writers.close()
         self._closed()
 
     def _closed(self) -> None:
-        """What a database does when its connections have ended."""
+        """Called when all connections are closed."""
 
 
 class ReadingBackend(DatabaseBackend):
-    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    """Reads a database that another process may be writing. It takes no lock, creates nothing and
     migrates nothing. See `storage.reader`."""
 
     def __init__(
@@ -277,8 +279,8 @@ class ReadingBackend(DatabaseBackend):
         self._is_dead = is_dead
 
     async def start(self) -> None:
-        """Raises StoreRefused."""
-        # A connection for writing cannot write either: the database refuses.
+        """Connects and checks the schema version. Raises StoreRefused."""
+        # The connection for writing is one for reading, too: the database refuses to write.
         readers, writers = (Transactions(self._connect, 1, self._is_dead) for _ in range(2))
         await self._prepare(readers, lambda connection: check_readable(connection, self._where))
         self._open(writers, readers)

@@ -15,14 +15,15 @@ PARTITIONS = "partitions"
 
 
 class Unit(NamedTuple):
-    """`kind`: that of a coordinator, whose shard it is, or `PARTITIONS`; `number`: from 0."""
+    """`kind`: `GROUPS` or `TRANSACTIONS` for a shard of that coordinator, or `PARTITIONS`.
+    `number`: counted from 0."""
 
     kind: str
     number: int
 
 
 class OwnedUnit(NamedTuple):
-    """A unit that this node owns, at one epoch."""
+    """A unit that this node owns, and the epoch at which it owns the unit."""
 
     unit: Unit
     epoch: int

@@ -1,7 +1,6 @@
-"""The commands of `groupd acls`: who may do what with a cluster. The flags are those of Kafka's
-kafka-acls. The code that does the work is imported when a command runs, so that help comes at
-once.
-"""
+"""`groupd acls`: its commands with their flags, which are those of Kafka's kafka-acls, and how
+flags become ACLs and filters. The code that does the work is imported when a command runs, so that
+help is shown at once."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class Resources(Struct, frozen=True):
 
 
 class Entries(Struct, frozen=True):
-    """Who may, and who may not, do what, from where."""
+    """The part of ACLs that the flags give besides resources: principals, hosts and operations."""
 
     allowed: Sequence[str] = ()
     denied: Sequence[str] = ()
@@ -72,7 +71,7 @@ class Entries(Struct, frozen=True):
     operations: Sequence[Operation] = ()
 
     def who(self) -> Iterator[tuple[Permission, str, str]]:
-        """(permission, principal, host). A host without principals of its kind is a mistake."""
+        """Yields (permission, principal, host). Raises UsageError for hosts without principals."""
         for permission, principals, hosts in (
             (Permission.ALLOW, self.allowed, self.allowed_hosts),
             (Permission.DENY, self.denied, self.denied_hosts),
@@ -85,7 +84,7 @@ class Entries(Struct, frozen=True):
 
 
 def operation_named(text: str) -> Operation:
-    """`Read`, `DescribeConfigs` or `describe-configs`. Raises UsageError."""
+    """Finds an operation, such as `DescribeConfigs` or `describe-configs`. Raises UsageError."""
     found = OPERATIONS.get(text.replace("_", "").replace("-", "").lower())
     if found is None:
         names = ", ".join(one.name for one in OPERATIONS.values())
@@ -94,7 +93,7 @@ def operation_named(text: str) -> Operation:
 
 
 def pattern_type(text: str) -> PatternType:
-    """Raises UsageError."""
+    """Finds a pattern type by name. Raises UsageError."""
     try:
         found = PatternType[text.upper()]
     except KeyError:
@@ -107,7 +106,7 @@ def pattern_type(text: str) -> PatternType:
 def bindings_of(
     resources: Resources, entries: Entries, *, producer: bool, consumer: bool, idempotent: bool
 ) -> list[AclBinding]:
-    """The ACLs that the flags describe in full. Raises UsageError."""
+    """Returns the ACLs that the flags describe completely. Raises UsageError."""
     if resources.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise UsageError("--resource-pattern-type: must be literal or prefixed here")
     asked = _asked(resources, entries, producer=producer, consumer=consumer, idempotent=idempotent)
@@ -125,7 +124,7 @@ def bindings_of(
 def _asked(
     resources: Resources, entries: Entries, *, producer: bool, consumer: bool, idempotent: bool
 ) -> list[tuple[Resource, str, PatternType, Operation]]:
-    """Every resource with every operation."""
+    """Returns every resource with every operation. Raises UsageError."""
     if idempotent and not producer:
         raise UsageError("--idempotent needs --producer")
     if not (producer or consumer):
@@ -155,13 +154,13 @@ def _asked(
 
 
 def _pattern(resources: Resources, named: Named) -> PatternType:
-    """There is one cluster, so its name is never a prefix."""
+    """There is only one cluster, so its name is never a prefix."""
     return PatternType.LITERAL if named[0] == Resource.CLUSTER else resources.pattern
 
 
 def check_new(acls: Sequence[AclBinding]) -> None:
-    """Refuses ACLs that brokers would take and never apply: they ask for some operations only, by
-    the type of the resource, and compare addresses, not the names of hosts. Raises UsageError."""
+    """Refuses ACLs that brokers would accept but never apply. Brokers only check some operations on
+    each type of resource, and compare addresses, not host names. Raises UsageError."""
     for acl in acls:
         word = Permission(acl.permission).name.lower()
         _check_principal(acl.principal, f"--{word}-principal")
@@ -184,7 +183,7 @@ def _check_principal(text: str, flag: str) -> None:
 
 
 def exactly(acl: AclBinding) -> AclFilter:
-    """A filter for this ACL alone."""
+    """Returns a filter for this ACL alone."""
     return AclFilter(
         acl.resource_type,
         acl.name,
@@ -197,8 +196,8 @@ def exactly(acl: AclBinding) -> AclFilter:
 
 
 def filters_of(resources: Resources, principals: Sequence[str] = ()) -> list[AclFilter]:
-    """The ACLs of the resources that the flags name, or all; of all principals, or some. Raises
-    UsageError."""
+    """Returns filters for the ACLs of the resources that the flags name (of all resources if they
+    name none), for some principals or all. Raises UsageError."""
     for principal in principals:
         _check_principal(principal, "--principal")
     named: list[tuple[Resource, str | None, PatternType]] = [
@@ -375,7 +374,7 @@ def _entries(
     deny_host: DeniedHosts,
     operation: OperationsOption,
 ) -> Entries:
-    """Whose ACLs, from where, for which operations. Raises UsageError."""
+    """The principals, hosts and operations that the flags give. Raises UsageError."""
 
     return Entries(
         allow_principal or (),

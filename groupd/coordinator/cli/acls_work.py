@@ -1,4 +1,4 @@
-"""What the commands of `groupd acls` do."""
+"""The work of the commands of `groupd acls`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_acls(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the ACLs that any of the filters matches."""
+    """Prints the ACLs that any of the filters matches."""
     found: list[AclBinding] = []
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         connection = cluster.any()
@@ -47,8 +47,8 @@ def list_acls(
 
 
 def add_acls(bootstrap: str, command_config: Path | None, acls: Sequence[AclBinding]) -> None:
-    """Make the ACLs; those that are there stay. If any of them is refused the command ends with
-    exit code 1; the others are made."""
+    """Creates the ACLs; ACLs that exist stay. If a broker refuses some of them, the others are
+    created and the command ends with exit code 1."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         connection = cluster.any()
         reply: CreateAclsReply = connection.call(CreateAclsRequest(tuple(acls)))
@@ -64,7 +64,7 @@ def remove_acls(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Delete the ACLs that any of the filters matches, and print them."""
+    """Deletes the ACLs that any of the filters matches, and prints them."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         connection = cluster.any()
         reply: DeleteAclsReply = connection.call(DeleteAclsRequest(tuple(filters)))

@@ -1,4 +1,4 @@
-"""The admin port of a daemon, as commands ask it: over HTTP or TLS, with a token or without."""
+"""Requests of commands to the admin port of a daemon: over HTTP or TLS, with a token or without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from groupd.coordinator.cli.parse import UsageError, real_port
 DEFAULT_ADMIN = "127.0.0.1:9644"
 TIMEOUT_S = 10.0
 REDIRECT = 307
-"""The status of a node's answer about a group that another node of its cluster serves."""
+"""The status with which a node answers if another node of its cluster serves the group."""
 _TOKEN_FILE_MAX = 65536
 
 Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
@@ -43,7 +43,7 @@ AdminCaFile = Annotated[
 
 
 class NoAnswer(Exception):
-    """`str()` is one line. `status`: that of an answer which is an error; 0: there was none."""
+    """`str()` is one line. `status`: of an answer that is an error; 0 if there was no answer."""
 
     def __init__(self, line: str, status: int = 0) -> None:
         super().__init__(line)
@@ -57,15 +57,14 @@ class AdminReply(Struct, frozen=True):
 
 
 class AdminPort(Struct, frozen=True):
-    """Where the port is, and what is needed to be let in. `tls` None: plain HTTP."""
+    """The address of the port, and what a command needs for access. `tls` None: plain HTTP."""
 
     address: str
     token: str | None = None
     tls: ssl.SSLContext | None = None
 
     def get(self, path: str, timeout_s: float = TIMEOUT_S, *, follow: bool = True) -> AdminReply:
-        """`follow`: ask the node that the answer sends to, if it is another one. Raises
-        NoAnswer."""
+        """`follow`: if the answer redirects to another node, ask that node. Raises NoAnswer."""
         reply = self._ask("GET", path, {}, timeout_s)
         if reply.status != REDIRECT or not follow:
             return reply
@@ -76,8 +75,8 @@ class AdminPort(Struct, frozen=True):
         return replace(self, address=url.netloc).get(path, timeout_s, follow=False)
 
     def post(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
-        """Ask for a change; what is asked for stands in the path. Raises NoAnswer."""
-        # No web page of another site may send this type without being asked for leave first.
+        """Asks for a change that `path` describes. Raises NoAnswer."""
+        # Web pages of other sites cannot send this content type unless the server allows it (CORS).
         return self._ask("POST", path, {"Content-Type": "application/json"}, timeout_s)
 
     def _ask(self, method: str, path: str, headers: dict[str, str], timeout_s: float) -> AdminReply:
@@ -111,7 +110,8 @@ _TLS_HINT = " (if it speaks TLS, give --admin-ca-file)"
 
 
 def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> AdminPort:
-    """Raises UsageError."""
+    """Returns the port at `address`, with its token and TLS. Without `token_file` the token is
+    taken from the environment. Raises UsageError."""
     real_port(address, "--admin")
     return AdminPort(
         address,
@@ -121,7 +121,8 @@ def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> A
 
 
 def _token_of_environment() -> str | None:
-    """The first of the tokens that a daemon in this environment would take, as in its container."""
+    """The first token that a daemon with this environment accepts: for commands in its
+    container."""
     return _first_token(os.environ.get(VARIABLE, "").split(";"))
 
 
@@ -146,6 +147,6 @@ def _first_token(lines: Iterable[str]) -> str | None:
 def _tls(path: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=path)
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # also an ssl.SSLError
         reason = error.strerror if not isinstance(error, ssl.SSLError) else "no PEM certificates"
         raise UsageError(f"--admin-ca-file {path}: {reason}") from None

@@ -1,4 +1,4 @@
-"""What `groupd cluster` asks of the admin port of a node."""
+"""The work of the commands of `groupd cluster`, which ask the admin port of a node."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from groupd.coordinator.cli.parse import UsageError
 
 POLL_S = 0.1
 WAIT_S = 60.0
-"""How long `drain --wait` waits for the node to give everything up."""
+"""How long `drain --wait` waits for the node to give up all units."""
 
 COLUMNS = ("node", "state", "lease", "groups", "transactions", "partitions", "address", "version")
 
 
 def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Print a row for each node, and what nobody serves."""
+    """Prints a row for each node, and how many units have no owner."""
     cluster = _cluster(admin)
     if as_json:
         json_line(cluster)
@@ -33,7 +33,7 @@ def describe(admin: AdminPort, *, as_json: bool, wide: bool) -> None:
 
 
 def _cluster(admin: AdminPort) -> Any:
-    """What a node knows of its cluster. Raises UsageError where a daemon is alone."""
+    """Returns a node's view of its cluster. Raises UsageError if the daemon is in no cluster."""
     try:
         return next(pages(admin, "/cluster"))
     except NoAnswer as error:
@@ -59,8 +59,8 @@ def _row(node: Mapping[str, Any]) -> list[object]:
 
 
 def drain(admin: AdminPort, node: int, *, wait: bool) -> None:
-    """Ask for it. With `wait`, return when the node owns nothing any more; if that takes too long,
-    the command ends with exit code 1."""
+    """Asks the cluster to drain the node. `wait`: returns only when the node owns no unit any more;
+    if that takes too long, the command ends with exit code 1."""
     _act(admin, "drain", node)
     until = time.monotonic() + WAIT_S
     while wait and (left := _owned(admin, node)):
@@ -70,7 +70,7 @@ def drain(admin: AdminPort, node: int, *, wait: bool) -> None:
 
 
 def resume(admin: AdminPort, node: int) -> None:
-    """Ask for it."""
+    """Asks the cluster to give the node its share of units again."""
     _act(admin, "resume", node)
 
 

@@ -1,7 +1,7 @@
-"""What shells are told to complete: fixed words, and the groups of a running daemon.
+"""Completion in shells: of fixed words, and of the groups of a running daemon.
 
-A shell asks while somebody types: the answer is short, comes soon, and is empty where there is no
-daemon or it does not let the command in.
+The user is typing, so an answer must be short and come soon. It is empty if there is no daemon, or
+if the daemon refuses the command's token.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from groupd.coordinator.cli.parse import UsageError
 
 ANSWER_S = 0.5
 GROUPS_MAX = 200
-"""The most groups that are offered."""
+"""The most groups that are offered for completion."""
 
 
 def words(*choices: str) -> Callable[[str], list[str]]:
-    """Completes one of these words."""
+    """Returns a function that completes one of these words."""
 
     def complete(incomplete: str) -> list[str]:
         return [choice for choice in choices if choice.startswith(incomplete)]
@@ -30,7 +30,7 @@ def words(*choices: str) -> Callable[[str], list[str]]:
 
 
 def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
-    """The groups of the daemon whose admin port the command line names."""
+    """Completes a group of the daemon whose admin port is on the command line."""
     given = context.params
     try:
         port = admin_port(
@@ -38,7 +38,8 @@ def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
             given.get("admin_token_file"),
             given.get("admin_ca_file"),
         )
-        # Ids come in order, and all that begin so come behind the beginning itself.
+        # Ids come in order, so ids that begin with `incomplete` come right after it. (`incomplete`
+        # itself is left out, and needs no completion.)
         query = {"limit": GROUPS_MAX, **({"after": incomplete} if incomplete else {})}
         reply = port.get(f"/groups?{urlencode(query)}", ANSWER_S)
         rows = json.loads(reply.body) if reply.status == 200 else []

@@ -1,4 +1,4 @@
-"""What `groupd configs` asks of a cluster, and shows."""
+"""The work of the commands of `groupd configs`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from groupd.protocol.messages.topics import (
 )
 
 SEEN_WITHIN_S = 5.0
-"""How long a broker of Kafka may take to hear from the controller what was changed."""
+"""How long a Kafka broker may take to learn of a change from the controller."""
 POLL_S = 0.05
 SECRET = "(secret)"
 _SET, _DELETE = 0, 1
@@ -54,8 +54,8 @@ _SOURCES = {
     SOURCE_CLIENT_METRICS: "client metrics",
     SOURCE_GROUP: "group",
 }
-"""Where a value comes from: "topic", "group" and "broker" are settings of that very one, "static"
-is the broker's file."""
+"""Words for the source of a value. "topic", "group" and "broker": it is set for this very entity.
+"static": it is in the broker's file."""
 
 
 class Entity(IntEnum):
@@ -67,7 +67,7 @@ class Entity(IntEnum):
 
 
 class ConfigPlace(Struct, frozen=True):
-    """The topic, group or broker that has the settings, and the cluster that it belongs to."""
+    """The topic, group or broker whose settings are meant, and its cluster."""
 
     entity: Entity
     name: str
@@ -78,7 +78,7 @@ class ConfigPlace(Struct, frozen=True):
     def parse(
         cls, entity: str, name: str, bootstrap: str, command_config: Path | None
     ) -> ConfigPlace:
-        """Raises UsageError."""
+        """Makes the place from flags. Raises UsageError."""
         one_of(entity, "--entity", tuple(one.name.lower() for one in Entity))
         found = Entity[entity.upper()]
         if found is Entity.BROKER and name and not (name.isascii() and name.isdecimal()):
@@ -88,7 +88,8 @@ class ConfigPlace(Struct, frozen=True):
         return cls(found, name, bootstrap, command_config)
 
     def connection(self, cluster: KafkaCluster) -> BlockingConnection:
-        """Only a broker itself knows all of its settings."""
+        """A connection to the broker itself for a broker's settings, which only it knows
+        completely; else to any broker."""
         if self.entity is not Entity.BROKER or not self.name:
             return cluster.any()
         address = cluster.brokers().get(int(self.name))
@@ -98,7 +99,7 @@ class ConfigPlace(Struct, frozen=True):
 
     @property
     def own_source(self) -> str:
-        """Where values come from that are set for this entity."""
+        """The word for the source of values that are set for this entity."""
         if self.entity is Entity.BROKER and not self.name:
             return "all brokers"
         return self.entity.name.lower()
@@ -108,7 +109,7 @@ class ConfigPlace(Struct, frozen=True):
 
 
 def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> None:
-    """Print a row for each setting. Raises UsageError."""
+    """Prints a row for each setting. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         found = _settings(place, place.connection(cluster))
     shown = [one for _, one in sorted(found.items()) if every or one.source != SOURCE_DEFAULT]
@@ -126,7 +127,7 @@ def describe(place: ConfigPlace, *, every: bool, as_json: bool, wide: bool) -> N
 def change(
     place: ConfigPlace, wanted: Mapping[str, str | None], *, as_json: bool, wide: bool
 ) -> None:
-    """Set or delete values, and print what each was and is. Raises UsageError."""
+    """Sets or deletes values, and prints each old and new value. Raises UsageError."""
     with asking(), open_cluster(place.bootstrap, place.command_config) as cluster:
         connection = place.connection(cluster)
         before = _settings(place, connection)
@@ -143,7 +144,7 @@ def change(
 
 
 def _settings(place: ConfigPlace, connection: BlockingConnection) -> dict[str, ConfigValue]:
-    """All settings by name."""
+    """Returns all settings by name."""
     asked = ConfigResource(place.entity, place.name)
     reply: DescribeConfigsReply = connection.call(DescribeConfigsRequest((asked,)))
     for one in reply.results:
@@ -154,7 +155,8 @@ def _settings(place: ConfigPlace, connection: BlockingConnection) -> dict[str, C
 def _alter(
     place: ConfigPlace, connection: BlockingConnection, wanted: Mapping[str, str | None]
 ) -> None:
-    """Set values; None = delete, so that the default or a broker's value holds. All or none."""
+    """Sets values, all or none. None deletes a value, so that the default or a broker's value
+    holds."""
     changes = [
         AlterConfig(key, _DELETE if value is None else _SET, value) for key, value in wanted.items()
     ]
@@ -173,7 +175,8 @@ def _check(place: ConfigPlace, error: ErrorCode, message: str | None) -> None:
 def _once_seen(
     own_source: str, now: Callable[[], dict[str, ConfigValue]], wanted: Mapping[str, str | None]
 ) -> dict[str, ConfigValue]:
-    """The settings when the broker has heard of the change, or after a while what it says then."""
+    """Returns the settings once the broker shows the change. After `SEEN_WITHIN_S`, prints a note
+    and returns the settings as they are."""
     until = time.monotonic() + SEEN_WITHIN_S
     while True:
         found = now()

@@ -1,6 +1,5 @@
-"""What `groupd serve --control` and `--record` run instead of a plain daemon: an embedded broker
-under test control, or a daemon that is recorded.
-"""
+"""The daemons that `groupd serve --control` and `--record` run: an embedded broker under test
+control, and a daemon that is recorded."""
 
 from __future__ import annotations
 
@@ -54,8 +53,8 @@ MEMORY = "memory://"
 
 
 class ControlledDaemon:
-    """The parts of a `Daemon` that `serve` needs. `recording`: the file and its largest size in
-    bytes. Raises UsageError for flags that do not go together."""
+    """The part of a `Daemon` that `serve` needs, around an embedded broker. `recording`: the file
+    and its largest size in bytes. Raises UsageError for flags that exclude each other."""
 
     def __init__(
         self,

@@ -14,10 +14,10 @@ EXIT_USAGE = 2
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; never returns."""
+    """Runs the command line; never returns."""
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["serve"]:
-        # The imports that come next take a while.
+        # The imports below take a while, and signals must be caught from the beginning.
         stop_signals.catch()
     try:
         if words[:1] == ["serve"] and _served(words[1:]):
@@ -30,14 +30,14 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _served(words: Sequence[str]) -> bool:
-    """False: the flags are for typer."""
+    """Runs `groupd serve`. Returns False if typer has to read the flags."""
     from groupd.coordinator.cli.serve_flags import read_flags
 
     flags = read_flags(words)
     if flags is None:
         return False
-    # The objects that a start makes stay, and `serve` keeps the collector away from them once the
-    # start is done. A collection before that would find nothing.
+    # The objects that are made during the start live as long as the process. `serve` excludes them
+    # from garbage collection after the start. A collection before that would find no garbage.
     gc.disable()
     from groupd.coordinator.cli.serve import serve
 
@@ -46,7 +46,7 @@ def _served(words: Sequence[str]) -> bool:
 
 
 def _run(words: list[str]) -> NoReturn:
-    # Imported late: a daemon does not need typer to start.
+    # Imported here, because a daemon does not need typer to start.
     import typer
 
     from groupd.coordinator.cli.app import TyperUsageError, app

@@ -1,6 +1,5 @@
-"""Parses flags, among them a TIME in the forms in which people and programs write an instant. Every
-error is a `UsageError` of one line.
-"""
+"""Parses flags, config files, and times in the forms in which people and programs write them. Every
+error is a `UsageError` of one line."""
 
 from __future__ import annotations
 
@@ -16,11 +15,10 @@ from groupd.coordinator.config.coordinator_config import secret as is_secret
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.runtime.coordinator_types import is_internal
 
-# Usage errors of the command line: one line on stderr, exit code 2.
-
 
 class UsageError(Exception):
-    """`str()` is one line that says what is wrong and how to correct it."""
+    """A mistake on the command line, which ends the command with exit code 2. `str()` is one line
+    that says what is wrong and how to correct it."""
 
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
@@ -32,7 +30,7 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
-    """("127.0.0.1", 9092) from "127.0.0.1:9092". The brackets of an IPv6 host are removed."""
+    """Parses "127.0.0.1:9092" into ("127.0.0.1", 9092). Removes the brackets of an IPv6 host."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not _number(port) or int(port) > 65535:
@@ -41,7 +39,7 @@ def host_port(text: str, flag: str) -> tuple[str, int]:
 
 
 def real_port(text: str, flag: str) -> tuple[str, int]:
-    """An address to connect to: as `host_port`, and the port is not 0."""
+    """As `host_port`, for an address to connect to: the port must not be 0."""
     host, port = host_port(text, flag)
     if not port:
         raise UsageError(f"{flag} {text}: nobody can connect to port 0; name the real one")
@@ -49,25 +47,26 @@ def real_port(text: str, flag: str) -> tuple[str, int]:
 
 
 def servers(text: str, flag: str) -> list[tuple[str, int]]:
-    """The addresses in "a:9092,b:9092", each as `real_port`: one at least."""
+    """Parses "a:9092,b:9092" into at least one address, each as `real_port` does."""
     return [real_port(one.strip(), flag) for one in text.split(",")]
 
 
 def _number(text: str) -> bool:
-    """A number in ASCII digits; `int` would also accept digits of other scripts."""
+    """Whether the text is a number in ASCII digits (`int` also accepts digits of other scripts)."""
     return text.isascii() and text.isdecimal()
 
 
 def directory(text: str | Path) -> Path:
-    """A path that is not "". pathlib takes "" for the current directory, and a shell makes it from
-    a variable that is not set. typer uses it as a parser and calls it with defaults, too."""
+    """Returns a path, and refuses "". A shell makes "" from a variable that is not set, and pathlib
+    would take it for the current directory. typer uses this function as a parser and also calls it
+    with defaults."""
     if not str(text):
         raise UsageError("--data-dir: is empty; name a directory, or ./ for this one")
     return Path(text)
 
 
 def topic(text: str) -> tuple[str, int]:
-    """("orders", 6) from "orders:6"."""
+    """Parses "orders:6" into ("orders", 6)."""
     name, colon, count = text.rpartition(":")
     if not colon or not name or not _number(count) or int(count) < 1:
         raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
@@ -84,7 +83,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def one_of(text: str, flag: str, choices: tuple[str, ...]) -> str:
-    """The text. Raises UsageError unless it is one of `choices`."""
+    """Returns the text. Raises UsageError unless it is one of `choices`."""
     if text not in choices:
         allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
         raise UsageError(f"{flag} {text}: must be {allowed}")
@@ -92,11 +91,11 @@ def one_of(text: str, flag: str, choices: tuple[str, ...]) -> str:
 
 
 def config_file(path: Path) -> dict[str, str]:
-    """The settings of a TOML file or a `.properties` file, by Kafka's names."""
+    """Reads the settings of a TOML file or a `.properties` file, by Kafka's names."""
     if path.suffix == ".properties":
         return properties_file(path, "--config")
     raw = _text_of(path, "--config")
-    import tomllib  # imported late: most starts have no such file
+    import tomllib  # imported here, because most starts have no such file
 
     try:
         return dict(_flatten(tomllib.loads(raw), ""))
@@ -107,7 +106,7 @@ def config_file(path: Path) -> dict[str, str]:
 def build_config(
     path: Path | None, sets: Iterable[str], profile: str = "default"
 ) -> CoordinatorConfig:
-    """The configuration: the defaults, then the profile, the file and `--set`; checked as a
+    """Builds the configuration from defaults, profile, file and `--set`, and checks it as a
     whole."""
     one_of(profile, "--profile", tuple(PROFILES))
     settings = {} if path is None else config_file(path)
@@ -120,8 +119,8 @@ def build_config(
 
 
 def _from_environment(key: str, text: str) -> str:
-    """The value with the variables that it names as `${env:NAME}`, as Kafka's EnvVarConfigProvider
-    reads them: so that no file and no command line has to hold a secret."""
+    """Replaces `${env:NAME}` by the value of that variable, like Kafka's EnvVarConfigProvider. So
+    neither a file nor a command line has to contain a secret."""
 
     def value(match: re.Match[str]) -> str:
         found = os.environ.get(match[1])
@@ -133,15 +132,15 @@ def _from_environment(key: str, text: str) -> str:
 
 
 def visible_secrets(sets: Iterable[str]) -> list[str]:
-    """The keys of `--set` whose secrets stand on the command line. Unknown keys are left out."""
+    """Returns the known keys of `--set` whose secrets are visible on the command line."""
     pairs = [key_value(item) for item in sets]
     return [key for key, text in pairs if is_secret(key) and not _VARIABLE.search(text)]
 
 
 def properties_file(path: Path, flag: str) -> dict[str, str]:
-    """The settings of a file in Java's format, as Kafka reads it: a backslash at the end of a line
-    goes on in the next, and elsewhere it escapes, so that a regular expression has two. Spaces at
-    the end of a value do not count."""
+    """Reads a file in Java's format, as Kafka does. A backslash at the end of a line continues it
+    on the next line. Elsewhere a backslash is an escape, so a regular expression needs two. Spaces
+    at the end of a value are removed."""
     settings = {}
     for number, line in _whole_lines(_text_of(path, flag)):
         found = _PROPERTY.fullmatch(line)
@@ -152,7 +151,8 @@ def properties_file(path: Path, flag: str) -> dict[str, str]:
 
 
 def _whole_lines(text: str) -> Iterable[tuple[int, str]]:
-    """(number of its end, text) of each line that says something, put together where it goes on."""
+    """Yields (number, text) of each line, without empty lines and comments. Continued lines are
+    joined, with the number of the last of them."""
     whole = ""
     for number, line in enumerate(_LINE_END.split(text), start=1):
         line = line.lstrip()
@@ -173,7 +173,7 @@ def _unescaped(text: str) -> str:
             return chr(int(escape[1], 16))
         return _ESCAPED.get(escape[2], escape[2])
 
-    # Java writes one character as two escapes where it needs a surrogate pair.
+    # Java writes a character beyond the first 65536 as two escapes, a surrogate pair.
     units = _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass")
     return units.decode("utf-16", "replace")
 
@@ -188,8 +188,8 @@ def _text_of(path: Path, flag: str) -> str:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]:
-    """Settings with dots from nested TOML tables: `[group.consumer]` with `max.size = 5` is
-    allowed."""
+    """Yields settings with dotted names from nested TOML tables, such as `[group.consumer]` with
+    `max.size = 5`."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{key}.")
@@ -201,9 +201,11 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]
             yield prefix + key, str(value)
 
 
-# Forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a zone it
-# is local time), milliseconds since 1970 (`1772366400000`), `now`, and before now (`-90s`, `-15m`,
-# `-2h`, `-1h30m`, `-7d`, `-2w`).
+# Times ------------------------------------------------------------------------------------------
+
+# The forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a
+# zone it is local time), milliseconds since 1970 (`1772366400000`), `now`, and times before now
+# (`-90s`, `-15m`, `-2h`, `-1h30m`, `-7d`, `-2w`).
 
 FORMS = "ISO 8601, milliseconds since 1970, now, or -15m, -2h, -7d"
 
@@ -211,13 +213,13 @@ _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w
 _BEFORE_NOW = re.compile(r"-(?:\d+(?:ms|[smhdw]))+", re.ASCII)
 _PART = re.compile(r"(\d+)(ms|[smhdw])", re.ASCII)
 _SECONDS_DIGITS = (9, 10)
-"""How many digits the seconds since 1970 have between 1973 and 2286. Read as milliseconds, such a
+"""The seconds since 1970 have this many digits between 1973 and 2286. Read as milliseconds, such a
 number would be a time in 1970."""
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """The time in milliseconds since 1970. Raises UsageError, which names `text` and the forms."""
+    """Returns milliseconds since 1970. Raises UsageError, which names `text` and the forms."""
     word = text.strip()
     if word == "now":
         return now_ms
@@ -227,7 +229,7 @@ def parse_time(text: str, now_ms: int) -> int:
         return _milliseconds(word)
     try:
         moment = datetime.fromisoformat(word)
-        # `astimezone` takes a time without a zone for local time.
+        # `astimezone` takes a time without a zone as local time.
         return _to_ms(moment.astimezone(UTC))
     except (ValueError, OverflowError):
         raise UsageError(f"{text or '(nothing)'} is no time: write {FORMS}") from None
@@ -247,7 +249,7 @@ def _to_ms(moment: datetime) -> int:
 
 
 def show_time(time_ms: int) -> str:
-    """Local time with its zone, to the millisecond; "-" for -1 (unknown)."""
+    """Returns local time with its zone, to the millisecond; "-" for -1 (unknown)."""
     if time_ms < 0:
         return "-"
     try:

@@ -1,4 +1,4 @@
-"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_flags`."""
+"""`groupd serve`: runs the daemon until a signal. Its flags are in `serve_flags`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from groupd.coordinator.daemon.options import DaemonOptions
 
 SHUTDOWN_LIMIT_S = 4.5
-"""Seconds after which a shutdown is cut off; groupd promises to stop within 5 s."""
+"""A shutdown is cut off after this many seconds, because groupd promises to stop within 5 s."""
 
 
 class Served(Protocol):
-    """What `serve` calls of a daemon; `groupd.coordinator.daemon.daemon.Daemon` describes it."""
+    """The part of a daemon that `serve` uses; see `groupd.coordinator.daemon.daemon.Daemon`."""
 
     @property
     def kafka_addresses(self) -> Mapping[str, tuple[str, int]]: ...
@@ -62,9 +62,9 @@ def serve(flags: ServeFlags) -> None:
 
     Prints one line on stdout once it serves; logs go to stderr.
     """
-    # Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
-    # taken the store over, or its server did not come up in time. Imported late: usage errors need
-    # none of it.
+    # Returns when the daemon has stopped. Raises UsageError. Exits with 1 if another daemon has
+    # taken the store over, or if the store's server did not come up in time. The imports are here
+    # because usage errors need none of them.
     from groupd.coordinator.daemon.daemon import CannotStart
     from groupd.coordinator.server import descriptors
     from groupd.storage.log import StoreRefused
@@ -94,7 +94,7 @@ def _warn_of_secrets(sets: Sequence[str]) -> None:
 
 
 def _options(flags: ServeFlags) -> DaemonOptions:
-    """Raises UsageError, StoreRefused."""
+    """Returns the options of the daemon that the flags ask for. Raises UsageError, StoreRefused."""
     from groupd.coordinator.daemon.options import DaemonOptions
 
     config = build_config(flags.config, flags.sets, flags.profile)
@@ -123,7 +123,7 @@ def _options(flags: ServeFlags) -> DaemonOptions:
 
 
 def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
-    """What the flags ask for. Raises UsageError, StoreRefused."""
+    """Returns the daemon that the flags ask for. Raises UsageError, StoreRefused."""
     from groupd.coordinator.daemon.daemon import Daemon
 
     recording = None if flags.record is None else (flags.record, flags.record_max << 20)
@@ -159,8 +159,8 @@ def _set_up_log(log_format: str, log_level: str) -> None:
 
 
 def _cluster(flags: ServeFlags, *, has_listeners: bool) -> bool:
-    """Whether this is a node of a cluster: --workers are nodes, too. Raises UsageError for flags
-    that a node of a cluster cannot have."""
+    """Whether this is a node of a cluster, as it is with --workers, too. Raises UsageError for
+    flags that a node of a cluster cannot have."""
     several = flags.workers > 1
     if not (flags.cluster or several):
         return False
@@ -182,7 +182,7 @@ def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = F
     import uvloop
 
     if until_stdin_ends and sys.stdin is None:
-        # Descriptor 0 would belong to the next file that is opened.
+        # If stdin is closed, the next file that is opened gets descriptor 0.
         raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
     give_back_large_blocks()
     threads_have_short_turns()
@@ -195,7 +195,7 @@ def _serve(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = F
 
 
 async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool = False) -> None:
-    """`ready()`: called once the daemon serves."""
+    """`ready()` is called once the daemon serves."""
     from groupd.coordinator.logs import lasting, log_loop_errors
 
     manager, stop = ServiceManager(), asyncio.Event()
@@ -222,7 +222,8 @@ async def _run(daemon: Served, ready: Callable[[], None], until_stdin_ends: bool
 
 
 def _ready_line(daemon: Served) -> str:
-    """The line: `kafka` is the first listener; further ones have their names, in lower case."""
+    """Returns the line that says where the daemon listens. The first Kafka listener is called
+    `kafka`; further ones have their names in lower case."""
     (_, first), *more = daemon.kafka_addresses.items()
     places = [("kafka", first), *((name.lower(), place) for name, place in more)]
     places.append(("admin", daemon.admin_address))
@@ -230,7 +231,7 @@ def _ready_line(daemon: Served) -> str:
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
-    """Wait for the end of `stopping`, with or without an error. If it takes too long, exit at
+    """Waits until `stopping` has ended, in success or error. If it takes too long, exits at
     once."""
     done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
     if not done:
@@ -240,8 +241,8 @@ async def _in_time(stopping: asyncio.Future[None]) -> None:
 
 
 def _at_end_of_stdin(call: Callable[[], object]) -> None:
-    """Call `call` at the end of stdin. Reads on a thread, as an event loop cannot wait for every
-    kind of stdin."""
+    """Calls `call` at the end of stdin. A thread reads stdin, because an event loop cannot wait for
+    every kind of stdin."""
 
     def read() -> None:
         with suppress(OSError):
@@ -254,8 +255,8 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
 
 
 async def _until(stop: asyncio.Event, daemon: Served) -> None:
-    """Wait for a signal. Raises DaemonFailed if another daemon takes the store over: groups and
-    offsets are its business now, and what this one still knows is old."""
+    """Waits for a signal. Raises DaemonFailed if another daemon takes the store over: it owns the
+    groups and offsets now, and the state of this daemon is out of date."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
     await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
@@ -266,7 +267,7 @@ async def _until(stop: asyncio.Event, daemon: Served) -> None:
 
 
 async def _started(daemon: Served, stop: asyncio.Event) -> bool:
-    """Start the daemon; False if it was to stop before, which ends a long load at once."""
+    """Starts the daemon. If a stop is requested first, cancels the start and returns False."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,9 @@
 """The flags of `groupd serve`: `ServeFlags` is their only list.
 
-They are read in two ways. `read_flags` reads a command line that needs no explanation: known flags
-with good values, each as a word of its own before its value. Everything else (`--help`, mistakes,
-`--flag=value`) goes to typer, whose loading would take a third of the daemon's start;
-`typer_command` describes the same flags to it.
+There are two ways to read them. `read_flags` reads a command line that needs no explanation: known
+flags with valid values, each flag and each value as a word of its own. Everything else (`--help`,
+mistakes, `--flag=value`) is read by typer, whose import would take a third of the daemon's start.
+`typer_command` describes the same flags to typer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ DEFAULT_ADMIN = "127.0.0.1:9644"
 
 
 class Flag(Struct, frozen=True):
-    """What a flag is beside its type and default. `name`: if it is not the field's name with
-    dashes. `read`: makes the value from text, may raise UsageError. `low`, `high`: bounds of a
-    number, inclusive. `variable`: the environment variable that stands for the flag."""
+    """The properties of a flag besides its type and default. `name`: if it differs from the field's
+    name with dashes. `read`: makes the value from text; may raise UsageError. `low`, `high`: the
+    inclusive bounds of a number. `variable`: an environment variable that is used if the flag is
+    absent."""
 
     help: str
     name: str = ""
@@ -38,8 +39,7 @@ class Flag(Struct, frozen=True):
 
 
 class ServeFlags(Struct, frozen=True, kw_only=True):
-    """The values of the flags. A `bool` is a flag without a value, a `tuple` a flag that may be
-    repeated."""
+    """The values of the flags. A `bool` is a flag without a value, a `tuple` a repeatable flag."""
 
     listen: Annotated[str, Flag("Kafka address, HOST:PORT; port 0 takes any free port.")] = (
         DEFAULT_LISTEN
@@ -130,7 +130,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
 
 
 class _FlagField(Struct, frozen=True):
-    """A field of `ServeFlags`, with what its annotation says."""
+    """A field of `ServeFlags`, and the `Flag` of its annotation."""
 
     name: str
     kind: Any
@@ -146,7 +146,7 @@ class _FlagField(Struct, frozen=True):
         return get_origin(self.kind) is tuple
 
     def read(self, text: str) -> Any:
-        """The value, None for a number that typer has to explain. Raises UsageError."""
+        """Returns the value, None for a wrong number, which typer explains. Raises UsageError."""
         if self.kind is not int:
             return text if self.flag.read is None else self.flag.read(text)
         if not (text.isascii() and text.isdecimal()):
@@ -156,7 +156,7 @@ class _FlagField(Struct, frozen=True):
 
 
 def flags() -> Mapping[str, _FlagField]:
-    """The flags by name on the command line, in the order of `--help`."""
+    """Returns the flags by name on the command line, in the order of `--help`."""
     found = {}
     for field in structs.fields(ServeFlags):
         kind, flag = get_args(field.type)
@@ -166,7 +166,7 @@ def flags() -> Mapping[str, _FlagField]:
 
 
 def read_flags(words: Sequence[str]) -> ServeFlags | None:
-    """None: the words are for typer. Raises UsageError."""
+    """Reads the flags. Returns None if typer has to read the words. Raises UsageError."""
     known = flags()
     values: dict[str, Any] = {
         field.name: os.environ[field.flag.variable]
@@ -189,8 +189,8 @@ def read_flags(words: Sequence[str]) -> ServeFlags | None:
 
 
 def words_of(values: ServeFlags) -> list[str]:
-    """The command line that `read_flags` makes these values from. What is at its default is left
-    out."""
+    """Returns a command line from which `read_flags` makes these values. Values that are the
+    default are left out."""
     words: list[str] = []
     for name, field in flags().items():
         value = getattr(values, field.name)
@@ -205,7 +205,7 @@ def words_of(values: ServeFlags) -> list[str]:
 
 
 def typer_command(run: Callable[[ServeFlags], None]) -> Callable[..., None]:
-    """A function whose parameters typer takes for the flags; it calls `run`."""
+    """Returns a function that calls `run`, and from whose parameters typer makes the flags."""
     import typer
 
     def serve(**values: Any) -> None:
@@ -224,7 +224,7 @@ def typer_command(run: Callable[[ServeFlags], None]) -> Callable[..., None]:
             max=flag.high,
             metavar=flag.metavar,
             envvar=flag.variable,
-            # Typer reads plain paths by itself, with a better word for them in `--help`.
+            # typer parses plain paths by itself, and then has a better word for them in `--help`.
             parser=None if flag.read is Path else flag.read,
         )
         kind, default = (list[str] | None, None) if field.is_list else (field.kind, field.default)

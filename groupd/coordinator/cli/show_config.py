@@ -1,4 +1,4 @@
-"""`groupd config`: lists the config keys: defaults, ranges, meanings, and who changes them."""
+"""`groupd config`: lists the config keys with default, range, meaning, and when to change them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from groupd.coordinator.config.settings import described, setting_text
 
 
 def span(entry: Field[Any]) -> str:
-    """The range of a field in words; "" when it has none."""
+    """Describes the range of a field; "" if it has none."""
     low, high, choices = (entry.metadata[name] for name in ("low", "high", "choices"))
     if choices:
         return " | ".join(choices)
@@ -24,7 +24,7 @@ def span(entry: Field[Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it is written in a config file; empty for a value that is not set."""
+    """Returns a value as a config file has it; empty if it is not set."""
     return setting_text(value)
 
 

@@ -1,6 +1,5 @@
-"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL in one machine. And where a node
-of a cluster listens when the command line does not say so.
-"""
+"""`groupd serve --workers N`: N nodes of a cluster over PostgreSQL on one machine. Also the default
+addresses of a node of a cluster."""
 
 from __future__ import annotations
 
@@ -21,16 +20,19 @@ from groupd.coordinator.daemon.daemon import CannotStart, Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.storage.postgres_url import parse_url
 
-# The other nodes and their clients must reach it, so it listens on the address by which this
-# machine reaches the database; on the usual ports, or on free ones where another node of the same
-# machine has these.
+# Default addresses ------------------------------------------------------------------------------
+
+# Other nodes and clients must reach a node. So by default it listens on the address from which this
+# machine reaches the database. It uses the usual ports, or free ones if another node on this
+# machine has taken them.
 
 LOOPBACK = "127.0.0.1"
 _POSTGRES_PORT = 5432
 
 
 def own_address(store_url: str) -> str:
-    """The address of this machine towards the database. Nothing is sent. Raises StoreRefused."""
+    """The address from which this machine reaches the database. Sends nothing. Raises
+    StoreRefused."""
     found = parse_url(store_url).host
     with suppress(OSError):
         place = socket.getaddrinfo(found, _POSTGRES_PORT, type=socket.SOCK_DGRAM)[0]
@@ -41,7 +43,7 @@ def own_address(store_url: str) -> str:
 
 
 def port_or_any(host: str, port: int) -> int:
-    """The port if it is free, else 0, which takes any free one."""
+    """Returns the port if it is free, else 0, which means any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,22 +54,24 @@ def port_or_any(host: str, port: int) -> int:
     return port
 
 
-# This process is the first of them and starts the others, each a `groupd serve --cluster` of its
-# own that nothing goes through this one for. A node that ends is started again. They end with this
-# process: the pipe on their stdin does.
+# Further nodes ----------------------------------------------------------------------------------
+
+# This process is the first node and starts the others, each as a `groupd serve --cluster` of its
+# own. Clients connect to each process directly. A node that ends is started again. All nodes end
+# with this process, because the pipe on their stdin is closed then.
 
 log = structlog.get_logger("groupd.cluster")
 
 PORT_MAX = 65_535
 USAGE = 2
-"""The exit code of a start that cannot work."""
+"""The exit code of a start that failed because of a mistake in flags or settings."""
 RESTART_S = 1.0
 STOP_S = 4.0
-"""How long the others may take to hand over and end; then they are killed."""
+"""How long the other nodes may take to hand over and end. After that they are killed."""
 
 
 class SiblingsDaemon(Daemon):
-    """The first node, with the others around its start and stop."""
+    """The first node. It starts the other nodes after itself, and stops them with itself."""
 
     def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
         super().__init__(options)
@@ -78,7 +82,7 @@ class SiblingsDaemon(Daemon):
 
     async def start(self) -> None:
         try:
-            # First: the tables are made by one node.
+            # This node starts first, so that only one node makes the tables.
             await super().start()
             environment = _environment(self._flags)
             for one in self._siblings:
@@ -99,8 +103,8 @@ class SiblingsDaemon(Daemon):
 
 
 class _Sibling:
-    """A process that is started again when it ends. `ready`: it has served, or `refused` to: then
-    it would refuse again."""
+    """A process that is started again when it ends. `ready` is set once it has served, or once it
+    was `refused`: then it is not started again, because it would be refused again."""
 
     def __init__(self, index: int, command: Sequence[str]) -> None:
         self.ready = asyncio.Event()
@@ -141,7 +145,7 @@ class _Sibling:
         return await process.wait()
 
     async def stop(self) -> None:
-        """Let the node hand over and end."""
+        """Makes the node hand over and end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -160,8 +164,8 @@ class _Sibling:
 
 
 def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]:
-    """The command of a further node: the same flags, its own ports and, where the first one has
-    been given an id, its own id."""
+    """The command of another node: the same flags with ports of its own. If the first node was
+    given an id, it also has an id of its own."""
     own = replace(
         flags,
         listen=_beside(options.listen, index),
@@ -179,12 +183,13 @@ def _command(flags: ServeFlags, options: DaemonOptions, index: int) -> list[str]
 
 
 def _environment(flags: ServeFlags) -> dict[str, str]:
-    """The URL may have a password, which nobody is to see in a list of processes."""
+    """The store URL is passed in the environment: it may contain a password, which must not be
+    visible in a list of processes."""
     return {**os.environ, "GROUPD_STORE": flags.store or "", "PYTHONPATH": _module_path()}
 
 
 def _module_path() -> str:
-    """The path of modules of this process, as PYTHONPATH for another one."""
+    """The module path of this process, as the PYTHONPATH of another one."""
     return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 

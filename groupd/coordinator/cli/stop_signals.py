@@ -1,9 +1,9 @@
-"""Requests to stop: SIGTERM, SIGINT, the end of stdin, each as often as it comes.
+"""Requests to stop: SIGTERM, SIGINT, and the end of stdin. Each may come more than once.
 
-Programs that start a daemon may end it in more than one way at once: Java's `Process.destroy` sends
-SIGTERM and closes stdin. So the first request counts, and later ones change nothing. The signals
-are caught before anything is loaded. They are ignored once the daemon has stopped, because a signal
-during the interpreter's exit would turn a good end into a failure.
+Programs that start a daemon may stop it in more than one way at once: Java's `Process.destroy`
+sends SIGTERM and closes stdin. So the first request counts, and later ones change nothing. The
+signals are caught before anything is loaded. They are ignored once the daemon has stopped, because
+a signal while the interpreter exits would turn success into a failure.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """`asked`: there was a request."""
+    """`asked`: whether there was a request."""
 
     def __init__(self) -> None:
         self.asked = False
         self._tell: Callable[[], object] | None = None
 
     def ask(self) -> None:
-        """Ask the daemon to stop. May be called from any thread and from a signal handler."""
+        """Asks the daemon to stop. May be called from any thread and from a signal handler."""
         self.asked = True
         if self._tell is not None:
             with suppress(RuntimeError):  # the loop has already ended
                 self._tell()
 
     def on_request(self, tell: Callable[[], object]) -> None:
-        """Call `tell` at every request, and at once if there has been one. `tell` may be called
+        """Calls `tell` at every request, and at once if there was one already. `tell` may be called
         from any thread and from a signal handler."""
         self._tell = tell
         if self.asked:
@@ -38,16 +38,16 @@ class StopRequest:
 
 
 STOP = StopRequest()
-"""Signals belong to the process, so there is one request for each process."""
+"""The request of this process: signals are sent to a process, so there is only one."""
 
 
 def catch() -> None:
-    """Catch the signals: from now on they ask the daemon to stop."""
+    """Catches the signals: from now on they request a stop."""
     for number in NUMBERS:
         signal.signal(number, lambda *_: STOP.ask())
 
 
 def ignore() -> None:
-    """Ignore the signals, as the process is about to end."""
+    """Ignores the signals, as the process is about to end."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)

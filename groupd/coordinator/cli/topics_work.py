@@ -1,4 +1,4 @@
-"""What `groupd topics` asks of a cluster, and shows."""
+"""The work of the commands of `groupd topics`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_DESCRIBE = ("topic", "partition", "leader", "replicas", "in_sync", "start", "
 def list_topics(
     bootstrap: str, command_config: Path | None, text: str, *, as_json: bool, wide: bool
 ) -> None:
-    """Print a row for each topic, by name. Raises UsageError."""
+    """Prints a row for each topic, by name. Raises UsageError."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         found = calls.metadata(cluster.any(), None, strict=False).topics
     part = text.casefold()
@@ -32,7 +32,7 @@ def list_topics(
 def describe_topics(
     bootstrap: str, command_config: Path | None, names: Sequence[str], *, as_json: bool, wide: bool
 ) -> None:
-    """Print a row for each partition, topics in the order of `names`. Raises UsageError. The
+    """Prints a row for each partition, topics in the order of `names`. Raises UsageError. The
     command ends with exit code 1 if there is no such topic."""
     names = list(dict.fromkeys(names))
     with asking(), open_cluster(bootstrap, command_config) as cluster:

@@ -1,4 +1,4 @@
-"""What the commands of `groupd users` do. A password comes from a file, a pipe or a prompt."""
+"""The work of the commands of `groupd users`. A password comes from a file, a pipe or a prompt."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FLAG = "--password-file"
 
 
 def read_password(file: Path | None, user: str) -> str:
-    """The first line of `file`; without one, of stdin, or what a person types twice if stdin is a
-    terminal. Raises UsageError."""
+    """Reads the first line of `file`, or of stdin if there is no file. If stdin is a terminal, the
+    user types the password twice. Raises UsageError."""
     try:
         if file is not None:
             password = _of_file(file)
@@ -81,7 +81,7 @@ def list_users(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the credentials of the users that are named, or of all."""
+    """Prints the credentials of the users that are named, or of all."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         found = _described(cluster.any(), list(dict.fromkeys(users)))
     rows = [
@@ -106,7 +106,7 @@ def add_user(
     iterations: int,
     password_file: Path | None,
 ) -> None:
-    """Make the user, or give it a new password. Raises UsageError."""
+    """Creates the user, or sets a new password. Raises UsageError."""
     wanted = [mechanism(name) for name in dict.fromkeys(mechanisms)]
     for one in wanted:
         reason = why_not(user, one, iterations, b"salt", bytes(one.size))
@@ -123,7 +123,7 @@ def add_user(
 def remove_user(
     bootstrap: str, command_config: Path | None, user: str, mechanisms: Sequence[str]
 ) -> None:
-    """Delete the user's credentials of these mechanisms, or all of them. Raises UsageError."""
+    """Deletes the user's credentials of these mechanisms, or all of them. Raises UsageError."""
     codes = {mechanism(name).code for name in mechanisms}
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         found = dict(_described(cluster.any(), [user]))
@@ -137,8 +137,8 @@ def remove_user(
 def _described(
     connection: BlockingConnection, users: Sequence[str]
 ) -> list[tuple[str, Sequence[tuple[int, int]]]]:
-    """Those of `users` that exist, all if none is named, with (mechanism, iterations) of each
-    credential."""
+    """Returns those of `users` that exist (all users if it is empty), with (mechanism, iterations)
+    of each credential."""
     reply: DescribeUserScramCredentialsReply = connection.call(
         DescribeUserScramCredentialsRequest(tuple(users))
     )
@@ -150,7 +150,7 @@ def _described(
 
 
 def _alter(connection: BlockingConnection, change: ScramDeletion | ScramUpsertion) -> None:
-    """Kafka takes one change of a user in a request."""
+    """Sends one change of a user: Kafka allows only one in a request."""
     if isinstance(change, ScramDeletion):
         request = AlterUserScramCredentialsRequest((change,), ())
     else:
@@ -161,7 +161,7 @@ def _alter(connection: BlockingConnection, change: ScramDeletion | ScramUpsertio
 
 
 def mechanism(name: str) -> ScramMechanism:
-    """Raises UsageError."""
+    """Finds a SCRAM mechanism by name. Raises UsageError."""
     found = MECHANISMS.get(name.upper())
     if found is None:
         raise UsageError(f"--mechanism {name}: must be {' or '.join(MECHANISMS)}")

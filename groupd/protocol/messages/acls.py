@@ -14,8 +14,8 @@ from groupd.protocol.errors import ErrorCode
 
 
 class AclBinding(Struct, frozen=True):
-    """One ACL: who may, or may not, do what with which resources. Two with the same fields are the
-    same ACL."""
+    """One ACL: a rule that a principal may, or may not, do an operation on some resources. Two ACLs
+    with the same fields are the same ACL."""
 
     resource_type: int
     name: str
@@ -27,7 +27,7 @@ class AclBinding(Struct, frozen=True):
 
 
 class AclFilter(Struct, frozen=True):
-    """Which ACLs are meant. None, and code 1 (ANY), match everything."""
+    """Selects ACLs. A field that is None, or code 1 (ANY), matches everything."""
 
     resource_type: int = 1
     name: str | None = None
@@ -77,7 +77,7 @@ class DeleteAclsRequest(Struct, frozen=True):
 
 
 class DeletedAcls(Struct, frozen=True):
-    """What one filter has deleted."""
+    """The ACLs that one filter has deleted."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

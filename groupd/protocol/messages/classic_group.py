@@ -18,7 +18,7 @@ class JoinProtocol(Struct, frozen=True):
 
 
 class JoinGroupRequest(Struct, frozen=True):
-    """In v0, which has no such field, `rebalance_timeout_ms` equals the session timeout."""
+    """In v0, which has no field for it, `rebalance_timeout_ms` equals the session timeout."""
 
     group_id: str
     session_timeout_ms: int
@@ -37,7 +37,7 @@ class JoinGroupMember(Struct, frozen=True):
 
 
 class JoinGroupReply(Struct, frozen=True):
-    """`protocol_name` None is written as "" in versions without a null for it."""
+    """`protocol_name` None is written as "" in versions in which it cannot be null."""
 
     error: ErrorCode = ErrorCode.NONE
     generation_id: int = -1
@@ -89,7 +89,7 @@ class LeavingMember(Struct, frozen=True):
 
 
 class LeaveGroupRequest(Struct, frozen=True):
-    """v0-2 carry one member, which is the only entry here."""
+    """v0-2 carry one member: then `members` has one entry."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -102,7 +102,7 @@ class LeftMember(Struct, frozen=True):
 
 
 class LeaveGroupReply(Struct, frozen=True):
-    """For v0-2 the encoder writes the only member's error as the top-level error."""
+    """For v0-2 the encoder writes the error of the only member as the top-level error."""
 
     error: ErrorCode = ErrorCode.NONE
     members: Sequence[LeftMember] = ()

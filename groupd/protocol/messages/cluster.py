@@ -14,8 +14,8 @@ from groupd.protocol.messages.throttled import Throttled
 
 
 class ApiVersionsRequest(Struct, frozen=True):
-    """`cluster_id`, `node_id`: the cluster and node that the client means to have reached; None and
-    -1 if the client does not say."""
+    """`cluster_id` and `node_id`: the cluster and the node that the client wants to talk to; None
+    and -1 if the client does not say."""
 
     client_software_name: str = ""
     client_software_version: str = ""
@@ -30,7 +30,8 @@ class ApiRange(Struct, frozen=True):
 
 
 class Feature(Struct, frozen=True):
-    """A finalized feature; `min_version` is the supported minimum."""
+    """A finalized feature. `level`: its finalized level; `min_version`, `max_version`:
+    supported."""
 
     name: str
     level: int
@@ -48,7 +49,7 @@ class ApiVersionsReply(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """`listeners`: (name of a listener, host, port) where a node has several of them; `host` and
+    """`listeners`: (listener name, host, port), if the node has several listeners. `host` and
     `port` are those of the first one."""
 
     node_id: int
@@ -58,7 +59,7 @@ class Node(Struct, frozen=True):
     listeners: tuple[tuple[str, str, int], ...] = ()
 
     def on(self, listener: str) -> Node:
-        """The node as clients of that listener see it (`docs/spec/security.md#1.1`)."""
+        """The node with the address of that listener (`docs/spec/security.md#1.1`)."""
         for name, host, port in self.listeners:
             if name == listener:
                 return Node(self.node_id, host, port, self.rack)
@@ -66,7 +67,7 @@ class Node(Struct, frozen=True):
 
 
 class MetadataRequest(Struct, frozen=True):
-    """`topics` None = all. A topic is given by name, or from v10 by id with name None."""
+    """`topics` None = all. A topic is given by name or, from v10 on, by id with name None."""
 
     topics: tuple[tuple[str | None, TopicId], ...] | None
     allow_auto_topic_creation: bool = True
@@ -75,8 +76,8 @@ class MetadataRequest(Struct, frozen=True):
 
 
 class PartitionRun(Struct, frozen=True):
-    """The partitions from `first` to below `end` of a topic, which all have this leader and these
-    nodes. `leader` is -1 while there is none, which `error` says too where it is asked for.
+    """The partitions from `first` to `end` - 1 of a topic, which all have the same leader and
+    replicas. `leader` is -1 while there is no leader; `error` says so too, in replies that need it.
     `replicas`, `isr` and `offline` (replicas on nodes that are gone) are node ids."""
 
     first: int
@@ -90,7 +91,7 @@ class PartitionRun(Struct, frozen=True):
 
 
 class TopicInfo(Struct, frozen=True):
-    """`name` is None only if the topic was asked for by an unknown id. `partitions` in order."""
+    """`name` is None only if an unknown id was asked for. `partitions` are in order."""
 
     name: str | None
     topic_id: TopicId = NO_TOPIC_ID
@@ -105,7 +106,7 @@ class TopicInfo(Struct, frozen=True):
 
 
 class MetadataReply(Throttled, frozen=True):
-    """`topics` is a `Lazily` if all were asked for."""
+    """`topics` is a `Lazily` if the request asked for all topics."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None

@@ -11,17 +11,16 @@ from groupd.protocol.messages import TopicId
 
 
 class TopicPartitions(Struct, frozen=True):
-    """Partitions of one topic, in the order sent."""
+    """Partitions of one topic, in the order in which they were sent."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
 class ConsumerGroupHeartbeatRequest(Struct, frozen=True):
-    """KIP-848 heartbeat. None (or -1 for the timeout) = unchanged since the last heartbeat.
-
-    `member_epoch`: > 0 current, 0 (re)join, -1 leave, -2 static member leaves for a while.
-    """
+    """A field that is None (-1 for the timeout) is unchanged since the last heartbeat.
+    `member_epoch`: > 0 is the member's current epoch, 0 joins (again), -1 leaves, -2 is a static
+    member that leaves for a while."""
 
     group_id: str
     member_id: str
@@ -36,7 +35,7 @@ class ConsumerGroupHeartbeatRequest(Struct, frozen=True):
 
 
 class ConsumerGroupHeartbeatReply(Struct, frozen=True):
-    """`assignment` None = unchanged; an empty tuple = own nothing."""
+    """`assignment` None = unchanged; an empty tuple = the member is to own no partition."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

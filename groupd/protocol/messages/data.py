@@ -1,5 +1,5 @@
-"""Records in and out: Produce (0), Fetch (1), ListOffsets (2), OffsetForLeaderEpoch (23),
-DeleteRecords (21), InitProducerId (22).
+"""Records that are written and read: Produce (0), Fetch (1), ListOffsets (2), OffsetForLeaderEpoch
+(23), DeleteRecords (21), InitProducerId (22).
 
 Older versions give a topic by name, newer ones by id; the other field is then "" or zero.
 """
@@ -20,7 +20,8 @@ READ_COMMITTED = 1
 
 
 class ProducePartition(Struct, frozen=True):
-    """`records`: record batches v2, as sent; None or empty is an error of that partition."""
+    """`records`: record batches of magic 2, as the client sent them. None or empty is an error of
+    that partition."""
 
     partition: int
     records: bytes | None
@@ -33,7 +34,8 @@ class ProduceTopic(Struct, frozen=True):
 
 
 class ProduceRequest(Struct, frozen=True):
-    """`acks`: 0 no reply at all, 1 the leader, -1 all in-sync replicas."""
+    """`acks`: 0 = no reply, 1 = once the leader has the records, -1 = once all in-sync replicas
+    do."""
 
     topics: tuple[ProduceTopic, ...]
     acks: int = -1
@@ -42,7 +44,7 @@ class ProduceRequest(Struct, frozen=True):
 
 
 class RecordError(Struct, frozen=True):
-    """What is wrong with the record at `index` of a batch."""
+    """What is wrong with the record at position `index` of a batch."""
 
     index: int
     message: str | None
@@ -57,7 +59,7 @@ class ProducedPartition(Struct, frozen=True):
     error_message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     current_leader: tuple[int, int] | None = None
-    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER; the node id is -1 while there is
+    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER. The node id is -1 while there is
     no leader."""
 
 
@@ -108,7 +110,7 @@ class FetchRequest(Struct, frozen=True):
 
 
 class FetchedPartition(Struct, frozen=True):
-    """`aborted`: (producer id, first offset) of aborted transactions; None = not given."""
+    """`aborted`: (producer id, first offset) of each aborted transaction; None = not given."""
 
     partition: int
     error: ErrorCode = ErrorCode.NONE
@@ -118,10 +120,10 @@ class FetchedPartition(Struct, frozen=True):
     aborted: tuple[tuple[int, int], ...] | None = None
     records: bytes | memoryview = b""
     diverging_epoch: tuple[int, int] | None = None
-    """(leader epoch, end offset) where the reader's log diverges."""
+    """(leader epoch, end offset) from where the reader's log differs from the leader's."""
     current_leader: tuple[int, int] | None = None
-    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH; the node
-    id is -1 while there is no leader."""
+    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH. The node id
+    is -1 while there is no leader."""
 
 
 class FetchedDataTopic(Struct, frozen=True):
@@ -131,7 +133,7 @@ class FetchedDataTopic(Struct, frozen=True):
 
 
 class FetchReply(Throttled, frozen=True):
-    """`counted`: bytes of the records that a quota has counted."""
+    """`counted`: how many bytes of records a quota has counted already."""
 
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0

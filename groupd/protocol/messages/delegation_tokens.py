@@ -1,7 +1,8 @@
 """Delegation tokens: CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken
-(40), DescribeDelegationToken (41). There are none here, so the replies only have an error.
+(40), DescribeDelegationToken (41).
 
-Principals are (type, name), such as ("User", "alice"). HMACs are secrets.
+groupd has no delegation tokens, so the replies only have an error. Principals are (type, name),
+such as ("User", "alice"). HMACs are secrets.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from groupd.protocol.messages.secret import Secret
 
 
 class CreateDelegationTokenRequest(Struct, frozen=True):
-    """`owner_type`, `owner_name`: None = whoever asks."""
+    """`owner_type`, `owner_name`: None = the principal that sends the request."""
 
     renewers: tuple[tuple[str, str], ...]
     max_lifetime_ms: int = -1
@@ -22,7 +23,7 @@ class CreateDelegationTokenRequest(Struct, frozen=True):
 
 
 class CreateDelegationTokenReply(Struct, frozen=True):
-    """`requester`: who asked."""
+    """`requester`: the principal that has sent the request."""
 
     error: ErrorCode = ErrorCode.NONE
     owner: tuple[str, str] = ("", "")
@@ -46,7 +47,7 @@ class DelegationTokenExpiryReply(Struct, frozen=True):
 
 
 class DescribeDelegationTokenRequest(Struct, frozen=True):
-    """`owners`: None = the tokens of everybody."""
+    """`owners`: None = the tokens of all principals."""
 
     owners: tuple[tuple[str, str], ...] | None
 

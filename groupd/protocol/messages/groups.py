@@ -14,7 +14,7 @@ OPERATIONS_NOT_ASKED = -2147483648
 
 
 class FindCoordinatorRequest(Struct, frozen=True):
-    """`key_type`: 0 group, 1 transaction, 2 share. v0-3 carry one key."""
+    """`key_type`: 0 group, 1 transaction, 2 share group. v0-3 carry one key."""
 
     keys: tuple[str, ...]
     key_type: int = 0
@@ -63,7 +63,7 @@ class DescribeGroupsReply(Struct, frozen=True):
 
 
 class ListGroupsRequest(Struct, frozen=True):
-    """Empty filters match everything; a shard answers for its own groups."""
+    """Empty filters match everything. Each shard answers for its own groups."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()

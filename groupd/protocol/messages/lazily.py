@@ -1,8 +1,8 @@
-"""A long part of a reply whose items are made when they are read.
+"""A long part of a reply whose items are made only when they are read.
 
-Making a reply of a hundred thousand entries takes longer than other requests should wait. So a
-`Lazily` holds a snapshot of the data, and the items are made from it, some at a time, when they are
-encoded. `make` must only read what does not change any more.
+To make a reply of a hundred thousand entries takes longer than other requests should wait. So a
+`Lazily` holds a snapshot of the data, and its items are made from that, some at a time, while they
+are encoded. `make` must only read data that does not change any more.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 MANY = 100
-"""Items from which on `mapped` makes them later."""
+"""`mapped` makes the items later if there are at least this many."""
 
 
 class Lazily(Sequence[T_co]):
-    """Equal to the tuple of its items. Iterating makes them anew each time."""
+    """A sequence that is equal to the tuple of its items. Each iteration makes the items anew."""
 
     __slots__ = ("_length", "_make")
 
@@ -53,7 +53,7 @@ class Lazily(Sequence[T_co]):
 
 
 def mapped(make: Callable[[S], T], items: Sequence[S]) -> Sequence[T]:
-    """What `make` makes of each item: now if there are few, later if there are many."""
+    """The results of `make` for each item: made now if there are few, later if there are many."""
     if len(items) <= MANY:
         return tuple([make(item) for item in items])
     return Lazily(len(items), lambda: map(make, items))

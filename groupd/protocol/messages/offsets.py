@@ -1,6 +1,6 @@
 """Committed offsets: OffsetCommit (8), OffsetFetch (9), OffsetDelete (47), TxnOffsetCommit (28).
 
-A topic is given by `name` or by `topic_id`; after the front end has resolved it, by both.
+A topic is given by `name` or by `topic_id`. After the front end has resolved it, both are set.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PartitionError(Struct, frozen=True, gc=False):
 
 
 class TopicErrors(Struct, frozen=True):
-    """`partitions` is a `Lazily` if there are many; so are the other sequences of replies."""
+    """`partitions` is a `Lazily` if there are many; likewise the other sequences of replies."""
 
     name: str
     partitions: Sequence[PartitionError]
@@ -74,8 +74,8 @@ class FetchTopic(Struct, frozen=True):
 
 
 class OffsetFetchGroup(Struct, frozen=True):
-    """`topics` None = all, or, if the dispatcher asks in pieces, all of the topics in `only`.
-    `member_id` None and epoch -1 = an anonymous reader."""
+    """`topics` None = all; or all of the topics in `only`, if the dispatcher asks for them in
+    pieces. `member_id` None and epoch -1 = a reader that is no member."""
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None
@@ -86,11 +86,8 @@ class OffsetFetchGroup(Struct, frozen=True):
 
 
 class OffsetFetchRequest(Struct, frozen=True):
-    """v1-7 carry one group, which is the only entry here.
-
-    The dispatcher splits the request: a shard handles one `OffsetFetchGroup` and answers with one
-    `FetchedGroup`.
-    """
+    """v1-7 carry one group: then `groups` has one entry. The dispatcher splits the request: a shard
+    handles one `OffsetFetchGroup` and answers with one `FetchedGroup`."""
 
     groups: tuple[OffsetFetchGroup, ...]
 
@@ -110,8 +107,8 @@ class FetchedTopic(Struct, frozen=True):
 
 
 class FetchedGroup(Struct, frozen=True):
-    """With an error of the group `topics` is empty. v1 needs the error on each requested partition;
-    the dispatcher fills those in."""
+    """If the group has an error, `topics` is empty. v1 needs the error on each requested partition;
+    the dispatcher adds those."""
 
     group_id: str
     topics: Sequence[FetchedTopic] = ()

@@ -55,7 +55,7 @@ class DescribeProducersRequest(Struct, frozen=True):
 
 
 class ActiveProducer(Struct, frozen=True):
-    """In every field but the first two -1 means none."""
+    """-1 means "none" in every field but the first two."""
 
     producer_id: int
     producer_epoch: int

@@ -9,7 +9,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 
 EntityPart = tuple[str, str | None]
-"""(entity type, name); the name None is the default of that type."""
+"""(entity type, name). The name None means the default of that type."""
 
 MATCH_EXACT = 0
 MATCH_DEFAULT = 1
@@ -17,8 +17,8 @@ MATCH_ANY = 2
 
 
 class QuotaFilter(Struct, frozen=True):
-    """Asks for entities that have a part of this type. `match_type`: with the name `match`
-    (`MATCH_EXACT`), with the default (`MATCH_DEFAULT`), or with either (`MATCH_ANY`)."""
+    """Selects entities that have a part of this type. `match_type` says which: the part with the
+    name `match` (`MATCH_EXACT`), the default (`MATCH_DEFAULT`), or any (`MATCH_ANY`)."""
 
     entity_type: str
     match_type: int
@@ -26,21 +26,21 @@ class QuotaFilter(Struct, frozen=True):
 
 
 class DescribeClientQuotasRequest(Struct, frozen=True):
-    """`strict`: entities that have parts of other types, too, are left out."""
+    """`strict`: entities that also have parts of other types are left out."""
 
     components: tuple[QuotaFilter, ...] = ()
     strict: bool = False
 
 
 class DescribedQuota(Struct, frozen=True):
-    """`values`: (key, bound) of one entity."""
+    """`values`: the (key, bound) pairs of one entity."""
 
     entity: tuple[EntityPart, ...]
     values: tuple[tuple[str, float], ...]
 
 
 class DescribeClientQuotasReply(Struct, frozen=True):
-    """`entries`: None with an error."""
+    """`entries`: None if the reply has an error."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -48,7 +48,7 @@ class DescribeClientQuotasReply(Struct, frozen=True):
 
 
 class QuotaOperation(Struct, frozen=True):
-    """Sets `key` to `value`, or takes it away."""
+    """Sets `key` to `value`, or removes it."""
 
     key: str
     value: float = 0.0

@@ -1,5 +1,5 @@
-"""Where replicas are stored and who leads: DescribeLogDirs (35), AlterReplicaLogDirs (34),
-ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
+"""The storage of replicas, and the leaders of partitions: DescribeLogDirs (35), AlterReplicaLogDirs
+(34), ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class DescribeLogDirsRequest(Struct, frozen=True):
 
 
 class LogDir(Struct, frozen=True):
-    """`topics`: (name, ((partition, size in bytes), ...)). The sizes of the volume are bytes, -1 =
-    not known."""
+    """`topics`: (name, ((partition, size in bytes), ...)). The sizes of the volume are in bytes, -1
+    = not known."""
 
     path: str
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
@@ -100,7 +100,7 @@ class ListPartitionReassignmentsRequest(Struct, frozen=True):
 
 
 class ListPartitionReassignmentsReply(Struct, frozen=True):
-    """The list of reassignments has no field: with one node it is always empty."""
+    """The list of reassignments has no field, as it is always empty: groupd moves no replicas."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

@@ -1,4 +1,4 @@
-"""How a client says who it is: SaslHandshake (17), SaslAuthenticate (36)."""
+"""The login of a client: SaslHandshake (17), SaslAuthenticate (36)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class SaslHandshakeRequest(Struct, frozen=True):
 
 
 class SaslHandshakeReply(Struct, frozen=True):
-    """`mechanisms`: those that the server has enabled."""
+    """`mechanisms`: the ones that the server has enabled."""
 
     error: ErrorCode = ErrorCode.NONE
     mechanisms: tuple[str, ...] = ()
 
 
 class SaslAuthenticateRequest(Struct, frozen=True):
-    """`auth_bytes`: one message of the mechanism, from the client."""
+    """`auth_bytes`: one message of the mechanism, sent by the client."""
 
     auth_bytes: Secret
 
 
 class SaslAuthenticateReply(Struct, frozen=True):
-    """`auth_bytes`: the answer of the mechanism. `session_lifetime_ms`: after that time the client
-    must authenticate again (KIP-368); 0 = never."""
+    """`auth_bytes`: the server's message of the mechanism. `session_lifetime_ms`: after this time
+    the client must authenticate again (KIP-368); 0 = never."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class Secret(bytes):
-    """A password, a proof or a token. As text it only tells how long it is; so a message that holds
-    one may be logged (`docs/spec/security.md#7`)."""
+    """A password, a proof or a token. Its text only says how long it is, so a message that holds a
+    secret may be logged (`docs/spec/security.md#7`)."""
 
     __slots__ = ()
 

@@ -7,18 +7,18 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 
 NO_CLIENT = bytes(16)
-"""The id of a client that has none yet."""
+"""The client id of a client that has not been given one yet."""
 
 
 class GetTelemetrySubscriptionsRequest(Struct, frozen=True):
-    """`client`: 16 bytes; `NO_CLIENT` in a client's first request."""
+    """`client`: the client's id, 16 bytes; `NO_CLIENT` in its first request."""
 
     client: bytes
 
 
 class GetTelemetrySubscriptionsReply(Struct, frozen=True):
-    """`compressions`: codecs of record batches, by number. `metrics`: prefixes of metric names; `*`
-    means all, an empty list means that nothing is to be pushed."""
+    """`compressions`: the codecs of record batches, by number. `metrics`: prefixes of metric names;
+    `*` means all, and an empty list means that the client need not push anything."""
 
     error: ErrorCode = ErrorCode.NONE
     client: bytes = NO_CLIENT

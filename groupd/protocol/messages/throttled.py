@@ -1,4 +1,4 @@
-"""What replies have in common whose requests use up a quota while they are handled."""
+"""The base of replies whose requests use up a quota while they are handled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from msgspec import Struct
 
 
 class Throttled(Struct, frozen=True, kw_only=True):
-    """`throttle_ms`: how long the client is to wait, as far as the handler of its request knows."""
+    """`throttle_ms`: how long the client has to wait, as far as the request's handler knows."""
 
     throttle_ms: int = 0

@@ -38,7 +38,7 @@ class CreateTopicsRequest(Struct, frozen=True):
 
 
 class ConfigSynonym(Struct, frozen=True):
-    """A place that a value comes from, or would come from. `source`: as in `ConfigValue`."""
+    """A level at which a value is set or could be set. `source`: as in `ConfigValue`."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class CreatedTopic(Struct, frozen=True):
     replication_factor: int = -1
     configs: Sequence[ConfigValue] = ()
     config_error: ErrorCode = ErrorCode.NONE
-    """The error code that explains why `configs` are missing although the topic was created."""
+    """The error code that says why `configs` are missing although the topic was created."""
 
 
 class CreateTopicsReply(Throttled, frozen=True):
@@ -96,7 +96,7 @@ class DeleteTopicsReply(Throttled, frozen=True):
 
 
 class GrownTopic(Struct, frozen=True):
-    """`assignments`: replica node ids for each added partition; None = the broker decides."""
+    """`assignments`: the replicas (node ids) of each added partition; None = the broker decides."""
 
     name: str
     count: int
@@ -156,7 +156,7 @@ class AlterConfig(Struct, frozen=True):
 
 
 class AlterResource(Struct, frozen=True):
-    """`replace`: keys that are not named go back to their defaults (AlterConfigs)."""
+    """`replace`: keys that are not named are reset to their defaults (AlterConfigs)."""
 
     resource_type: int
     name: str
@@ -170,7 +170,7 @@ class IncrementalAlterConfigsRequest(Struct, frozen=True):
 
 
 class AlterConfigsRequest(Struct, frozen=True):
-    """Every operation is a set, and every resource is replaced."""
+    """Every operation is a "set", and every resource is replaced."""
 
     resources: tuple[AlterResource, ...]
     validate_only: bool = False

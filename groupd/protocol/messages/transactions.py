@@ -17,7 +17,7 @@ class TxnTopic(Struct, frozen=True):
 
 
 class AddPartitionsTransaction(Struct, frozen=True):
-    """`verify_only`: only ask whether the partitions are in the transaction; add nothing."""
+    """`verify_only`: only check whether the partitions are in the transaction; do not add them."""
 
     transactional_id: str
     producer_id: int
@@ -27,7 +27,7 @@ class AddPartitionsTransaction(Struct, frozen=True):
 
 
 class AddPartitionsToTxnRequest(Struct, frozen=True):
-    """v0-3, which come from clients, carry exactly one transaction."""
+    """v0-3, which clients send, carry exactly one transaction."""
 
     transactions: tuple[AddPartitionsTransaction, ...]
 
@@ -45,8 +45,7 @@ class AddedTransaction(Struct, frozen=True):
 
 
 class AddPartitionsToTxnReply(Struct, frozen=True):
-    """`error` is that of the whole request (v4 and later); with such an error there are no
-    results."""
+    """`error`: of the whole request (v4 and later). If it is set, there are no results."""
 
     transactions: Sequence[AddedTransaction] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -71,7 +70,7 @@ class EndTxnRequest(Struct, frozen=True):
 
 
 class EndTxnReply(Struct, frozen=True):
-    """Producer id and epoch for the next transaction, in v5 and later."""
+    """In v5 and later: the producer id and epoch for the next transaction."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = -1
@@ -83,7 +82,7 @@ class DescribeTransactionsRequest(Struct, frozen=True):
 
 
 class DescribedTransaction(Struct, frozen=True):
-    """`topics`: while a transaction ends, only partitions that have no marker yet."""
+    """`topics`: while the transaction ends, only the partitions that have no marker yet."""
 
     transactional_id: str
     error: ErrorCode = ErrorCode.NONE
@@ -104,8 +103,9 @@ class DescribeTransactionsReply(Struct, frozen=True):
 
 
 class ListTransactionsRequest(Struct, frozen=True):
-    """Empty filters match everything. `duration_ms`: only transactions that have run longer, < 0 =
-    all. `pattern`: a regular expression over the whole transactional id, None or "" = all."""
+    """Empty filters match everything. `duration_ms`: only transactions that have run longer than
+    this; < 0 = all. `pattern`: a regular expression for the whole transactional id; None or "" =
+    all."""
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()

@@ -15,13 +15,13 @@ from groupd.protocol.messages.secret import Secret
 
 
 class DescribeUserScramCredentialsRequest(Struct, frozen=True):
-    """`users`: their names; None or none at all = everybody."""
+    """`users`: their names; None or empty = all users."""
 
     users: tuple[str, ...] | None
 
 
 class DescribedUser(Struct, frozen=True):
-    """`credentials`: (mechanism, iterations) of each."""
+    """`credentials`: the user's (mechanism, iterations) pairs."""
 
     user: str
     error: ErrorCode = ErrorCode.NONE
@@ -41,8 +41,8 @@ class ScramDeletion(Struct, frozen=True):
 
 
 class ScramUpsertion(Struct, frozen=True):
-    """`salted_password`: the password after the client has hashed it, which is as good as the
-    password here."""
+    """`salted_password`: the password as the client has hashed it. The server can use it just like
+    the password, so it is a secret."""
 
     user: str
     mechanism: int

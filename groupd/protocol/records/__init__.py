@@ -1,1 +1,1 @@
-"""Kafka's coordinator records and record batches: what the log holds."""
+"""Kafka's coordinator records and record batches: the contents of a log."""

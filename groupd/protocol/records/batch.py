@@ -1,4 +1,4 @@
-"""Record batches, magic 2: what the log stores and Fetch serves
+"""Record batches of magic 2, which the log stores and Fetch serves
 (docs/spec/offsets-and-log.md#6).
 
 A batch is a 61-byte header and its records:
@@ -13,8 +13,8 @@ A batch is a 61-byte header and its records:
             [varint key length, key, varint value length, value]
 
 Varints are zigzag; length -1 is null. Attributes: bits 0-2 codec, 3 log append time,
-4 transactional, 5 control, 6 delete horizon. Base offset and leader epoch lie before the CRC, so
-the log can set them without touching the rest.
+4 transactional, 5 control, 6 delete horizon. The CRC does not cover base offset and leader epoch,
+so the log can set them without changing the rest.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DELETE_HORIZON = 0x40
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
 RECORD_BYTES_MIN = 7
-"""A record has a length, attributes, time, offset, key, value and number of headers at least."""
+"""A record has at least a length, attributes, time, offset, key, value and number of headers."""
 HEADER_BYTES_MIN = 2
 """A header of a record has a name and a value."""
 
@@ -75,7 +75,7 @@ class UnsupportedMagic(CorruptBatch):
 
 
 class BatchHeader(NamedTuple):
-    """`length` is as on the wire: the batch without its first 12 bytes."""
+    """`length` is the value on the wire: the batch without its first 12 bytes."""
 
     base_offset: int
     length: int
@@ -137,20 +137,20 @@ class BatchRecord(NamedTuple):
 
 
 RawRecord = tuple[int, int, int, int, int, int, int, int]
-"""One record as it lies in the uncompressed data: offset delta, timestamp delta in ms; where its
-key begins, and the key's size; the size of its value, which ends where the headers start; where the
-record starts, where its headers start, where it ends. The size of what is null is -1."""
+"""One record in the uncompressed data, as (offset delta, timestamp delta in ms, position of the
+key, size of the key, size of the value, position of the record, position of its headers, end of the
+record). The value ends where the headers begin. The size of a null key or value is -1."""
 
 
 class MarkerRecord(NamedTuple):
-    """The end of a transaction, as a control record says it."""
+    """The end of a transaction, as the record of a control batch describes it."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def decode_marker(record: BatchRecord) -> MarkerRecord | None:
-    """None for control records of other kinds, which readers pass over. Raises CorruptBatch."""
+    """Returns None for other control records, which readers ignore. Raises CorruptBatch."""
     try:
         _, kind = _MARKER_KEY.unpack_from(record.key or b"")
         if kind not in (ABORT_MARKER, COMMIT_MARKER):
@@ -162,8 +162,8 @@ def decode_marker(record: BatchRecord) -> MarkerRecord | None:
 
 
 def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
-    """The header of the batch that starts at `offset`. Its records may be missing or wrong, see
-    `check`. Raises UnsupportedMagic, CorruptBatch."""
+    """Returns the header of the batch that starts at `offset`. The records are not looked at: they
+    may be missing or wrong, see `check`. Raises UnsupportedMagic, CorruptBatch."""
     available = len(data) - offset
     if available > _MAGIC_AT and data[offset + _MAGIC_AT] != MAGIC:
         raise UnsupportedMagic(f"magic {data[offset + _MAGIC_AT]} at byte {offset}")
@@ -176,7 +176,8 @@ def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
 
 
 def is_transactional(data: Buffer) -> bool:
-    """Whether a transactional batch starts here; cheap. False where `parse_header` would raise."""
+    """Whether the data begins with a transactional batch, without reading the whole header. False
+    where `parse_header` would raise."""
     if len(data) < HEADER_BYTES or not data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL:
         return False
     (length,) = _INT32.unpack_from(data, 8)
@@ -199,7 +200,7 @@ def check(payload: Buffer) -> BatchHeader:
 
 
 def check_whole(payload: Buffer, header: BatchHeader) -> None:
-    """Like `check`, for a header that was already parsed."""
+    """As `check`, for a header that was already parsed."""
     if header.size != len(payload):
         raise CorruptBatch(f"batch of {header.size} bytes in {len(payload)}")
     if not verify_crc(payload, header):
@@ -211,8 +212,8 @@ def check_whole(payload: Buffer, header: BatchHeader) -> None:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[Batch]:
-    """The batches of `buffer`, which must end with a whole one. Does not check checksums. Raises
-    CorruptBatch."""
+    """Yields the batches of `buffer`, which must end with a whole batch. Does not check checksums.
+    Raises CorruptBatch."""
     position = 0
     while position < len(buffer):
         header = parse_header(buffer, position)
@@ -224,7 +225,8 @@ def iter_batches(buffer: Buffer) -> Iterator[Batch]:
 
 
 def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """The same batch with another base offset and leader epoch; the checksum stays right."""
+    """Returns the batch with another base offset and leader epoch. The checksum does not cover
+    them, so it stays right."""
     with memoryview(payload) as view:
         return b"".join(
             (
@@ -237,19 +239,19 @@ def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> by
 
 
 def with_log_append_time(payload: Buffer, timestamp_ms: int) -> bytes:
-    """The same batch under `message.timestamp.type=LogAppendTime`: every record counts as written
-    at `timestamp_ms`."""
+    """Returns the batch as `message.timestamp.type=LogAppendTime` wants it: all records have the
+    timestamp `timestamp_ms`."""
     return _with_max_timestamp(payload, timestamp_ms, LOG_APPEND_TIME)
 
 
 def with_create_time(payload: Buffer, max_timestamp_ms: int) -> bytes:
-    """The same batch under `message.timestamp.type=CreateTime`: each record has its own timestamp,
-    the latest of which is `max_timestamp_ms`."""
+    """Returns the batch as `message.timestamp.type=CreateTime` wants it: each record keeps its own
+    timestamp, and `max_timestamp_ms` is the latest of them."""
     return _with_max_timestamp(payload, max_timestamp_ms, 0)
 
 
 def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int) -> bytes:
-    """The batch with another max timestamp and timestamp type, and a new checksum."""
+    """Returns the batch with another max timestamp and timestamp type, and a new checksum."""
     out = bytearray(payload)
     (attributes,) = _ATTRIBUTES.unpack_from(out, _ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME | timestamp_type)
@@ -259,10 +261,10 @@ def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int)
 
 
 def records_data(header: BatchHeader, payload: bytes, limit: int = UNPACKED_MAX_BYTES) -> Plain:
-    """The records of a whole batch, uncompressed. Raises CorruptBatch, UnsupportedCodec, and
-    UnpacksTooLarge if there would be more than `limit` bytes of a compressed batch."""
+    """Returns the uncompressed records of a whole batch. Raises CorruptBatch, UnsupportedCodec, and
+    UnpacksTooLarge if a compressed batch unpacks to more than `limit` bytes."""
     if header.codec == NONE or (header.record_count == 0 and header.size == HEADER_BYTES):
-        # Compaction leaves a bare header if it has removed all records.
+        # If compaction has removed all records, only the header is left.
         return Plain(payload, HEADER_BYTES, header.size)
     try:
         return decompress(header.codec, payload[HEADER_BYTES : header.size], limit)
@@ -273,8 +275,8 @@ def records_data(header: BatchHeader, payload: bytes, limit: int = UNPACKED_MAX_
 
 
 def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
-    """The records of one batch in order. Bytes of a header's name that are not UTF-8 are replaced,
-    as Java does. Raises CorruptBatch, UnsupportedCodec."""
+    """Yields the records of one batch in order. In the name of a header, bytes that are not UTF-8
+    are replaced, as Java does. Raises CorruptBatch, UnsupportedCodec."""
     if isinstance(batch, Batch):
         header, payload = batch
     else:
@@ -291,22 +293,22 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         value = None if size < 0 else data[headers_at - size : headers_at]
         headers = () if headers_at + 1 == end else _headers(data, headers_at, end)
         timestamp_ms = base_ms + time if append_ms is None else append_ms
-        # `tuple.__new__` makes the record without a call of Python.
+        # `tuple.__new__` makes the record without a Python call.
         yield tuple.__new__(BatchRecord, (base_offset + delta, timestamp_ms, key, value, headers))
 
 
 def read_records(
     header: BatchHeader, records: Plain, position: int | None = None, first: int = 0
 ) -> Iterator[RawRecord]:
-    """The records in `records` (see `records_data`), beginning with the one with the index `first`,
-    which starts at `position`. Every reader of records uses this function, so a record's format is
-    checked here, except for its headers: see `read_headers`. Raises CorruptBatch."""
+    """Yields the records in `records` (see `records_data`), beginning with the one at index
+    `first`, which starts at `position`. Every reader of records uses this function, so it checks
+    the format of a record, except for headers (see `read_headers`). Raises CorruptBatch."""
     data, _, stop = records
     index, end = first, records.start if position is None else position
     _check_room(header, first, stop - end)
     try:
         for index in range(first, header.record_count):  # noqa: B007
-            # Varints of one byte are read here: with calls the whole loop would take twice as long.
+            # Varints of one byte are read here: with calls the loop would take twice as long.
             start = end
             size, position = data[start], start + 1
             if size >= 0x80:
@@ -333,7 +335,7 @@ def read_records(
             if not length & 1:
                 value_size = length >> 1
                 position += value_size
-            # A record without headers ends behind their number, which is 0.
+            # A record without headers ends with their number, which is 0.
             ends = position + 1 < end if data[position] else position + 1 == end
             if size & 1 or not ends or end > stop:
                 raise CorruptBatch("its length is wrong")
@@ -352,7 +354,7 @@ def read_records(
 
 
 def _check_room(header: BatchHeader, first: int, size: int) -> None:
-    """Whether the records from the index `first` on can be in `size` bytes."""
+    """Raises CorruptBatch if the records from index `first` on cannot fit into `size` bytes."""
     count = header.record_count - first
     if count * RECORD_BYTES_MIN > size:
         raise CorruptBatch(f"{count} records in {size} bytes at offset {header.base_offset}")
@@ -361,8 +363,8 @@ def _check_room(header: BatchHeader, first: int, size: int) -> None:
 def read_headers(
     data: bytes | mmap, position: int, end: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """The headers of the record whose headers start at `position` and which ends at `end`: where
-    each name begins, its size, where the value begins, its size or -1. Raises CorruptBatch."""
+    """Yields the headers of a record as (position of the name, its size, position of the value, its
+    size or -1). They start at `position`; the record ends at `end`. Raises CorruptBatch."""
     try:
         count, position = read_varint(data, position)
         if not 0 <= count * HEADER_BYTES_MIN <= end - position:

@@ -1,4 +1,4 @@
-"""Builds record batches, magic 2; `batch` describes their bytes."""
+"""Builds record batches of magic 2; `batch` describes their bytes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from groupd.protocol.records.varints import SMALL, SMALL_ZIGZAGS, zigzag
 KeyValue = tuple[bytes | None, bytes | None]
 
 NO_HEADERS = b"\x00"
-"""The headers of a record without any: just their number."""
+"""The headers of a record that has none: only their number, 0."""
 
 _NULL = b"\x01"
 _ATTRIBUTES_AND_TIME = b"\x00\x00"
-"""The fields of a record without attributes at the timestamp of its batch."""
+"""The attributes and the timestamp delta of a record whose timestamp is the one of its batch."""
 _RECORD_FIELDS_BYTES = 16
 """The largest size of all fields except key and value, in a record without headers."""
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _LENGTH_WITHOUT_TAIL = 9
-"""Leader epoch, magic and checksum: counted by the length besides the bytes behind the checksum."""
+"""The length field of a batch counts leader epoch, magic and checksum (9 bytes), besides the bytes
+after the checksum."""
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 
@@ -47,9 +48,9 @@ def new_header(
     producer: tuple[int, int, int] = (-1, -1, 0),
     record_count: int = 0,
 ) -> BatchHeader:
-    """The header of a new batch. `producer`: its id, epoch and base sequence; stored batches
-    without a producer have always had base sequence 0. Length and checksum stay 0 until
-    `pack_batch`."""
+    """Returns the header of a new batch. `producer`: its id, epoch and base sequence. (Stored
+    batches without a producer have always had base sequence 0.) `pack_batch` sets length and
+    checksum."""
     return BatchHeader(
         base_offset,
         0,
@@ -66,8 +67,8 @@ def new_header(
 
 
 def pack_batch(header: BatchHeader, records: bytes) -> bytes:
-    """The batch of `header` and `records` (encoded, and compressed as the header says). Length and
-    checksum are computed."""
+    """Returns the batch of `header` and `records`, which are encoded, and compressed as the header
+    says. Length and checksum are computed here."""
     tail = _AFTER_CRC.pack(*header[5:]) + records
     length = _LENGTH_WITHOUT_TAIL + len(tail)
     start = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
@@ -81,7 +82,7 @@ def encode_record(
     timestamp_delta_ms: int = 0,
     headers: bytes = NO_HEADERS,
 ) -> bytes:
-    """One encoded record. `headers`: encoded, see `encode_headers`."""
+    """Encodes one record. `headers`: encoded, see `encode_headers`."""
     time = b"\x00" if timestamp_delta_ms == 0 else zigzag(timestamp_delta_ms)
     body = b"\x00" + time + zigzag(offset_delta) + _sized(key) + _sized(value) + headers
     return zigzag(len(body)) + body
@@ -103,15 +104,15 @@ def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 
 
 def encode_records(records: Iterable[KeyValue], first_delta: int = 0) -> bytes:
-    """Encodes records without headers, at consecutive offsets and with the timestamp of their
-    batch. `first_delta`: the first record's offset minus the batch's base offset."""
+    """Encodes records without headers, with consecutive offsets and the timestamp of their batch.
+    `first_delta`: the first record's offset minus the batch's base offset."""
     parts: list[bytes] = []
     small, most = SMALL_ZIGZAGS, len(SMALL_ZIGZAGS) - _RECORD_FIELDS_BYTES
     for delta, (key, value) in enumerate(records, first_delta):
         if key is None or value is None or delta >= most or len(key) + len(value) >= most:
             parts.append(encode_record(delta, key, value))
             continue
-        # Does what `encode_record` does, without the calls: a commit has a record for each
+        # The same as `encode_record`, without the calls: a commit has one record for each
         # partition.
         body = (
             _ATTRIBUTES_AND_TIME
@@ -138,7 +139,8 @@ def encode_batch(
     *,
     control: bool = False,
 ) -> bytes:
-    """An uncompressed create-time batch with consecutive offsets, all records at `timestamp_ms`."""
+    """Returns an uncompressed create-time batch with consecutive offsets, whose records are all at
+    `timestamp_ms`."""
     if not records:
         raise ValueError("a batch needs a record")
     header = new_header(
@@ -164,7 +166,7 @@ def encode_marker(
     *,
     commit: bool,
 ) -> bytes:
-    """The control batch that ends a transaction."""
+    """Returns the control batch that ends a transaction."""
     key = _MARKER_KEY.pack(0, COMMIT_MARKER if commit else ABORT_MARKER)
     return encode_batch(
         base_offset,
@@ -180,16 +182,17 @@ def encode_marker(
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
-    """The batch of `header` with just these records, uncompressed. Base and last offset, times,
-    producer and kind of the batch stay. Gaps between offsets are allowed, as after compaction.
-    Without records it is a bare header."""
+    """Returns a batch like the one of `header`, but with these records only, uncompressed. It keeps
+    base offset, last offset, times, producer and kind. There may be gaps between the offsets, as
+    after compaction. Without records it is only a header."""
     base_ms = header.base_timestamp_ms
     body = b"".join(
         encode_record(
             record.offset - header.base_offset,
             record.key,
             record.value,
-            # Under log append time the header's time counts; the stored time of a record does not.
+            # Under log append time the timestamp is in the header, and what a record stores does
+            # not count.
             0 if header.is_log_append_time else record.timestamp_ms - base_ms,
             encode_headers(record.headers) if record.headers else NO_HEADERS,
         )
@@ -200,13 +203,13 @@ def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
 
 
 def plain_batch(records: Sequence[BatchRecord]) -> bytes:
-    """A create-time batch of these records (at least one, in the order of their offsets) without a
-    producer; it ends with the last record."""
+    """Returns a create-time batch of these records (at least one, in the order of their offsets)
+    without a producer. It ends with the last record."""
     times = [record.timestamp_ms for record in records]
     first, last = records[0].offset, records[-1].offset
     return rebuild_batch(new_header(first, last, times[0], max(times)), records)
 
 
 def empty_batch(base_offset: int, last_offset: int) -> bytes:
-    """A bare header, as compaction leaves of a batch whose records are all gone."""
+    """Returns a header without records, as compaction leaves it if it has removed all records."""
     return pack_batch(new_header(base_offset, last_offset, -1, -1), b"")

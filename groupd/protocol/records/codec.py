@@ -3,9 +3,9 @@
 
 A key is an int16 type and its fields, a value an int16 version and its fields; a null value is a
 tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known.
-Share and streams records (10-15, 17, 19-23) raise `UnknownRecordType`, for which a loader logs a
-warning, while `CorruptRecord` ends the load. Bytes after the end of a key or value are corruption;
-unknown tagged fields are not.
+Records of share groups and streams groups (10-15, 17, 19-23) raise `UnknownRecordType`: a loader
+logs a warning and goes on. `CorruptRecord` ends the load. Bytes after the end of a key or value are
+corruption; unknown tagged fields are not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OFFSET_COMMIT = 1
 
 NAMES_MAX = 50_000
 DESCRIPTIONS_MAX = 1000
-"""At most this many are remembered by a `RecordDecoder`; then it forgets them all."""
+"""A `RecordDecoder` remembers at most this many values. When it has more, it forgets them all."""
 
 _PARTITION = Struct(">i")
 
@@ -60,8 +60,9 @@ class CorruptRecord(Exception):
 
 class RecordType(NamedTuple):
     """How the records of one type are read and written. `names`: the strings of its key, which are
-    fields of the class `key`; in an offset commit's key the partition follows them. `decode` raises
-    READ_ERRORS. `repeats`: many values in a log are equal, so a `RecordDecoder` keeps them."""
+    fields of the class `key`; in the key of an offset commit, the partition follows them. `decode`
+    raises READ_ERRORS. `repeats`: many values of this type in a log are equal, so a `RecordDecoder`
+    keeps them."""
 
     number: int
     key: type[Any]
@@ -83,7 +84,7 @@ def make_record_type(
     *,
     repeats: bool = False,
 ) -> RecordType:
-    """`read` and `write` handle a value behind its version, which is one of `versions`."""
+    """`read` and `write` handle the value after its version, which is one of `versions`."""
 
     def encode(value: RecordValue) -> bytes:
         writer = Writer(written_version >= flexible_from, written_version)
@@ -186,12 +187,13 @@ RECORD_TYPES = (
 )
 TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
 TYPES_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}
-"""The record types by the first two bytes of a key, and by its class. An OffsetCommitKey is written
-as type 1, the newer one."""
+"""The record types by the first two bytes of a key, and by the class of the key. An OffsetCommitKey
+is written as type 1, the newer one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
-    """Raises ValueError if a string is longer than the format allows (32767 bytes)."""
+    """Encodes a key. Raises ValueError for a string of more than 32767 bytes, the format's
+    limit."""
     if type(key) is OffsetCommitKey:
         return offset_records.encode_key(key)
     kind = TYPES_BY_KEY[type(key)]
@@ -203,8 +205,8 @@ def encode_key(key: RecordKey) -> bytes:
 
 
 def encode_value(record: Record, *, offset_value_version: int | None = None) -> bytes | None:
-    """The value's bytes; None for a tombstone. `offset_value_version` (1, 3 or 4) overrides the
-    version of offset commits, for readers older than v4."""
+    """Returns the bytes of the value, None for a tombstone. `offset_value_version` (1, 3 or 4) is
+    the version in which offset commits are written for readers older than v4."""
     value = record.value
     if value is None:
         return None
@@ -214,7 +216,7 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
 
 
 def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
-    """Keys and values as bytes, as `encode_key` and `encode_value` make them."""
+    """Returns keys and values as bytes, as `encode_key` and `encode_value` encode them."""
     pairs: list[KeyValue] = []
     key_start, encode_commit, pack = (
         offset_records.key_start,
@@ -224,7 +226,8 @@ def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
     for record in records:
         key, value = record
         if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            # Skips the look-up of the type: a commit has a record for each partition.
+            # The type is not looked up here, to save time: a commit has a record for each
+            # partition.
             group, topic, partition = key
             pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
         else:
@@ -233,32 +236,32 @@ def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
 
 
 def record_type(key: bytes) -> int:
-    """The type number of an encoded key. Raises CorruptRecord."""
+    """Returns the type number of an encoded key. Raises CorruptRecord."""
     if len(key) < 2:
         raise CorruptRecord(f"a record key of {len(key)} bytes")
     return int.from_bytes(key[:2], "big", signed=True)
 
 
 def decode_key(data: bytes) -> RecordKey:
-    """Raises UnknownRecordType, CorruptRecord. Type 0 becomes an OffsetCommitKey too."""
+    """Decodes a key. A key of type 0 also becomes an OffsetCommitKey. Raises UnknownRecordType,
+    CorruptRecord."""
     return decode_record(data, None).key
 
 
 def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | None:
-    """Decodes the value that belongs to `key`; None (a tombstone) stays None. Raises
-    CorruptRecord."""
+    """Decodes the value of `key`; None (a tombstone) stays None. Raises CorruptRecord."""
     return None if data is None else _decode_value(TYPES_BY_KEY[type(key)], key, data)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Decodes key and value together. Raises UnknownRecordType, CorruptRecord."""
+    """Decodes a key and its value. Raises UnknownRecordType, CorruptRecord."""
     return RecordDecoder().decode(key, value)
 
 
 class RecordDecoder:
-    """Decodes the records of one log. A member's records name it three times, neighbouring commits
-    mostly have the same group and topic, and the members of a group mostly describe themselves
-    alike. So repeated parts are decoded once and kept in memory once."""
+    """Decodes the records of one log. Parts that repeat are decoded once and kept in memory once:
+    each member has three records with its name, neighbouring commits mostly have the same group and
+    topic, and the members of a group mostly have equal descriptions."""
 
     __slots__ = ("_commit_start", "_descriptions", "_group", "_names", "_topic")
 
@@ -273,7 +276,7 @@ class RecordDecoder:
         kind = TYPES_BY_PREFIX.get(key[:2])
         if kind is None:
             raise UnknownRecordType(record_type(key))
-        # `tuple.__new__` makes them without a call of Python.
+        # `tuple.__new__` makes keys and records without a Python call.
         if kind.key is OffsetCommitKey:
             start = key[:-4]
             if start != self._commit_start:
@@ -283,7 +286,7 @@ class RecordDecoder:
             decoded_key: RecordKey = tuple.__new__(OffsetCommitKey, place)
         else:
             names = self._names.get(key[2:])
-            # A damaged key may have as many bytes as one of another type, with more names or fewer.
+            # A damaged key may have the bytes of a key of another type, with more or fewer names.
             if names is None or len(names) != len(kind.names):
                 if len(self._names) >= NAMES_MAX:
                     self._names.clear()
@@ -308,7 +311,7 @@ class RecordDecoder:
 
 
 def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
-    """The strings in `data`, the middle part of a key."""
+    """The strings in `data`: a key without its type and partition. Raises CorruptRecord."""
     names, at = [], 0
     try:
         for _ in kind.names:

@@ -1,22 +1,23 @@
-"""Compaction of a log: which records and batches stay (docs/spec/offsets-and-log.md#8).
+"""Compaction of a log: decides which records and batches stay (docs/spec/offsets-and-log.md#8).
 
-A `Survey` reads the batches from the clean offset on and notes the newest record of each key, the
-transactions and their outcome, and each producer's last batch. Records of aborted transactions do
-not count. Then a `Compaction` takes the batches from the start of the log in order and gives what
-is left:
+A `Survey` reads the batches from the clean offset on. It notes the newest record of each key, the
+transactions with their outcome, and the last batch of each producer. Records of aborted
+transactions do not count. Then a `Compaction` takes the batches from the start of the log in order
+and returns what is left of each:
 
 - The newest record of every key stays, with its offset and timestamp. Batches keep their base and
   last offset. Records of aborted transactions are removed.
-- A tombstone stays until a delete horizon has passed, which its first cleaning sets (attribute bit
-  6, in the base timestamp). So does a marker; there the horizon is set by the cleaning that finds
-  its transaction without batches.
-- An emptied batch leaves its bare header if it is the last of the log or the last data of a
-  producer that may come back. The last marker of a producer does so if its epoch has no data.
-- A batch that loses nothing is not touched; any other is compressed as it was.
+- A tombstone stays until its delete horizon has passed. The first cleaning of its batch sets that
+  time (attribute bit 6, in the base timestamp). A marker stays until its delete horizon, too, but
+  that is set by the first cleaning that finds no batch of its transaction left.
+- An emptied batch leaves its header if it is the last batch of the log, or the last data batch of a
+  producer that may come back. The last marker of a producer leaves its header if there is no data
+  of the producer's epoch.
+- A batch that loses no record is not changed. Any other is compressed with its old codec.
 
-Nothing here does I/O, and nothing is unpacked here: the caller gives the records of each batch.
-Long work comes as generators that yield now and then, so that the caller can run other work.
-Besides the unpacked bytes of a batch there is a byte for each of its records in memory.
+This module does no I/O and unpacks nothing: the caller passes the records of each batch. Long work
+is done by generators that yield now and then, so that the caller can run other work. The memory
+needed is the unpacked bytes of a batch, and one byte for each of its records.
 """
 
 from __future__ import annotations
@@ -43,50 +44,50 @@ from groupd.protocol.records.compression import Compressor, Plain
 from groupd.protocol.records.varints import read_zigzag, zigzag
 
 TURN_RECORDS = 250
-"""Records between two yields: takes less than a millisecond."""
+"""How many records are handled between two yields. It takes less than a millisecond."""
 
 _PIECE_BYTES = 16 * 1024
-"""Bytes that are compressed between two yields: gzip needs a millisecond for them."""
+"""How many bytes are compressed between two yields. gzip needs a millisecond for them."""
 
 KEY_BYTES = 150
-"""The memory that a key takes besides its own bytes."""
+"""The memory that a key takes in addition to its own bytes."""
 
 _LONG_KEY_BYTES = 4096
-"""The cleaner remembers longer keys by a digest; Kafka's cleaner does so with all keys."""
+"""For longer keys the cleaner remembers a digest. Kafka's cleaner does so for all keys."""
 _DIGEST_PIECE_BYTES = 256 * 1024
-"""A digest takes this many bytes of its key, then yields."""
+"""How many bytes of a key are digested between two yields."""
 
 KeyIdentity = Callable[[bytes], bytes]
-"""Maps a key to what it is about; records with equal results replace each other. Of a long key it
-gets only the beginning; the rest counts unchanged."""
+"""Maps a key to its identity: records whose identities are equal replace each other. Of a long key
+it gets only the beginning; the rest is part of the identity as it is."""
 About = bytes | int
-"""What a key is about. For a long key it is the digest as a number, so that no other key is equal
-to it."""
+"""The identity of a key. For a long key it is the digest as a number, so that it cannot be equal to
+the identity of a short key."""
 
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
 
 
 def plain_identity(key: bytes) -> bytes:
-    """The `KeyIdentity` of topics: the key itself."""
+    """The `KeyIdentity` of ordinary topics: the key itself."""
     return key
 
 
 def offsets_identity(key: bytes) -> bytes:
-    """The `KeyIdentity` of `__consumer_offsets`: keys of types 0 and 1 mean the same offset."""
+    """The `KeyIdentity` of `__consumer_offsets`: types 0 and 1 are about the same offset."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 
 class LastBatch(Struct, frozen=True):
-    """A producer's last epoch, and the last offset of its last data batch in that epoch; None if
-    that epoch has only markers."""
+    """A producer's last epoch, and the last offset of its last data batch in that epoch. The offset
+    is None if that epoch has only markers."""
 
     epoch: int
     data_offset: int | None
 
 
 class Transaction(Struct, frozen=True):
-    """The batches of a producer from `first` up to its marker. `marker` None: it is still open."""
+    """The batches of a producer from offset `first` up to its marker. `marker` None: still open."""
 
     producer_id: int
     first: int
@@ -95,22 +96,22 @@ class Transaction(Struct, frozen=True):
 
 
 class Survey:
-    """The newest offsets and the transactions in the added batches, which come in the order of the
-    log."""
+    """The newest offset of each key, and the transactions, in the batches that were added. Batches
+    must be added in the order of the log."""
 
     def __init__(self, identity: KeyIdentity) -> None:
         self.identity = identity
         self.keys: dict[About, int] = {}
         self.size = 0
-        """The memory that the keys take, in bytes, estimated."""
+        """The estimated memory of the keys, in bytes."""
         self.producers: dict[int, LastBatch] = {}
         self._open: dict[int, tuple[int, dict[About, int]]] = {}
         self._ended: list[Transaction] = []
         self._aborted: dict[int, list[Transaction]] = {}
 
     def add(self, batch: Batch, records: Plain) -> Generator[None, None, None]:
-        """Adds a batch with its uncompressed records; a generator, see the module. Raises
-        CorruptBatch."""
+        """Adds a batch with its uncompressed records. A generator that yields now and then, see the
+        module. Raises CorruptBatch."""
         header = batch.header
         if header.producer_id >= 0:
             self._producer(header)
@@ -147,8 +148,8 @@ class Survey:
             self.producers[header.producer_id] = LastBatch(header.producer_epoch, None)
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the log needs this batch to remember the producer's last sequence or, if the
-        sequence has begun again, its epoch."""
+        """Whether the log needs this batch to remember the producer: its last sequence or, if its
+        newest epoch has only markers, that epoch."""
         if header.producer_id < 0:
             return False
         last = self.producers.get(header.producer_id)
@@ -177,7 +178,7 @@ class Survey:
                     self.keys[key] = offset
 
     def stable_end(self, end: int) -> int:
-        """The largest offset up to `end` that lies in no transaction: every transaction that began
+        """The largest offset up to `end` that is in no transaction: every transaction that began
         before it also has its marker before it."""
         spans = [(t.first, t.marker) for t in self._ended]
         spans += [(first, None) for first, _ in self._open.values()]
@@ -212,10 +213,11 @@ NOWHERE = 2**63 - 1
 
 
 class Rules(Struct, frozen=True):
-    """`last_offset`: that of the log, whose last batch is never removed completely.
-    `producer_expiration_ms`: after this time without a batch a producer need not be remembered.
-    `aborted_from`: from this offset on aborted batches leave their headers, and their markers stay.
-    The records can still be read elsewhere, and readers must know that they are aborted."""
+    """`last_offset`: the last offset of the log, whose last batch is never removed completely.
+    `producer_expiration_ms`: a producer without a batch for this time need not be remembered.
+    `aborted_from`: from this offset on, aborted batches leave their headers, and their markers
+    stay. Their records can still be read elsewhere, and readers must learn that they are
+    aborted."""
 
     now_ms: int
     delete_retention_ms: int
@@ -225,7 +227,8 @@ class Rules(Struct, frozen=True):
 
 
 class Compaction:
-    """One cleaning: takes the batches of a log from its start in order and gives what is left.
+    """One cleaning: takes the batches of a log from its start in order and returns what is left of
+    each.
 
     `survey` covers everything from the clean offset up to where this cleaning ends.
     """
@@ -234,14 +237,16 @@ class Compaction:
         self._keys = survey.keys
         self._survey = survey
         self._rules = rules
-        # Producers whose transaction still has batches; they stay here until its marker.
+        # The ids of producers whose transaction still has batches. An id stays here until the
+        # marker.
         self._with_batches: set[int] = set()
         self.records_read = 0
         self.records_kept = 0
 
     def clean(self, batch: Batch, records: Plain) -> Generator[None, None, bytes | None]:
-        """The batch as it stays, or None if nothing of it does. `records`: its records,
-        uncompressed. Yields now and then, see the module. Raises CorruptBatch."""
+        """Returns what is left of the batch, or None if nothing is left. `records`: its
+        uncompressed records. A generator that yields now and then, see the module. Raises
+        CorruptBatch."""
         self.records_read += batch.header.record_count
         clean = self._marker if batch.header.is_control else self._data
         return (yield from clean(batch, records))
@@ -326,7 +331,8 @@ class Compaction:
         if not is_last and not remembered:
             return None
         if header.is_transactional and not header.is_control:
-            # Readers take this header for the beginning of a transaction, so its end must stay.
+            # Readers take this header for the beginning of a transaction, so its marker must stay,
+            # too.
             self._with_batches.add(header.producer_id)
         return _bare(header)
 
@@ -343,8 +349,8 @@ def _bare(header: BatchHeader) -> bytes:
 def _rewritten(
     header: BatchHeader, records: Plain, kept: bytearray, base_ms: int, horizon: bool
 ) -> Generator[None, None, bytes]:
-    """The batch with those of its records only that have a 1 in `kept`. If the base timestamp
-    changes, the records keep their times by other deltas."""
+    """Returns the batch with only those records that have a 1 in `kept`. `base_ms`: the new base
+    timestamp; the deltas are adapted, so the records keep their timestamps."""
     shift_ms = header.base_timestamp_ms - base_ms
     data, latest = records.data, -(2**63)
     compressor, piece = Compressor(header.codec), bytearray()
@@ -379,8 +385,8 @@ def _rewritten(
 
 
 def _moved(data: bytes | mmap, record: RawRecord, shift_ms: int) -> tuple[bytes, int]:
-    """How the record begins if its timestamp delta is larger by `shift_ms`, and where in `data` it
-    goes on as it is: with its key."""
+    """Returns the new beginning of a record whose timestamp delta grows by `shift_ms`, and the
+    position in `data` from which on the record does not change (where its key begins)."""
     delta, time_delta, *_, start, _, end = record
     _, at = read_zigzag(data, start)
     _, at = read_zigzag(data, at + 1, bits=64)

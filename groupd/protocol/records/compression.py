@@ -1,10 +1,11 @@
 """Compresses and decompresses record batches, by codec id (attributes bits 0-2).
 
-Nothing is unpacked beyond the limit that the caller gives: 65 KB of zstd may unpack to gigabytes.
-What unpacks to much is written to a mapping of its own, whose pages become memory when they are
-written and which the system has back at once. gzip is in the standard library. snappy, lz4 and zstd
-are in the package `cramjam`, which is loaded when a batch first needs it: that takes 10 ms, and
-most daemons never need it.
+Nothing is unpacked beyond the limit that the caller gives: 65 KB of zstd may unpack to gigabytes. A
+large result is written to a memory mapping of its own: its pages take memory only once they are
+written, and the system gets them back at once.
+
+gzip is in the standard library. snappy, lz4 and zstd are in the package `cramjam`, which is loaded
+when a batch first needs it: that takes 10 ms, and most daemons never need it.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 UNPACKED_MAX_BYTES = 1 << 30
-"""The limit for who knows none: more than any client puts into one batch."""
+"""The limit for callers that know no better one: more than any client puts into one batch."""
 
 _SMALL_BYTES = 1 << 20
-"""Up to this size the unpacked bytes are an ordinary object."""
+"""Up to this size the unpacked bytes are an ordinary object, beyond it a memory mapping."""
 _FIRST_ROOM_MIN = 4096
 _ROOM_GROWTH = 8
-"""Lz4 and zstd do not say how large the result is. The buffer has eight times their size at first,
-then eight times that while it is small, and at last all that the limit allows."""
+"""lz4 and zstd do not say how large the result is. The buffer first has eight times the compressed
+size. If that is too small, it grows eightfold up to `_SMALL_BYTES`, and then to the limit."""
 _FULL = "failed to write whole buffer"
-"""The message of cramjam's error if the buffer is too small."""
+"""The text of cramjam's error when the buffer is too small."""
 
 _PARTS_MIN = 256
 _PART_BYTES_MIN = 1024
-"""Beyond `_PARTS_MIN` members or blocks, data must unpack to this many bytes for each further one.
-Clients write one gzip member, and snappy blocks of 32 KB; empty ones would cost time for
-nothing."""
+"""Data may have `_PARTS_MIN` gzip members or snappy blocks, and one more for each 1024 bytes that
+it unpacks to. Clients write one gzip member, and snappy blocks of 32 KB. Many empty ones would only
+cost time."""
 
 _GZIP_WINDOW_BITS = 31
 _GZIP_LEVEL = 9
 _GZIP_READ_BYTES = 16 * 1024
 _GZIP_PIECE_BYTES = 128 * 1024
 
-# snappy-java's stream: this magic, two int32 versions, then blocks with an int32 length each.
+# The stream of snappy-java: this magic, two int32 versions, then blocks with an int32 length each.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_VERSIONS = b"\x00\x00\x00\x01" * 2
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = Struct(">i")
 _SIZE_BYTES_MAX = 5
-"""A snappy block begins with its unpacked size, a varint."""
+"""A snappy block begins with its unpacked size, a varint of at most this many bytes."""
 
 
 class Plain(NamedTuple):
@@ -80,8 +81,8 @@ class UnpacksTooLarge(BadCompression):
 
 
 def decompress(codec: int, data: bytes, limit: int = UNPACKED_MAX_BYTES) -> Plain:
-    """The unpacked bytes. Raises UnsupportedCodec, BadCompression, and UnpacksTooLarge if there
-    would be more than `limit`."""
+    """Returns the unpacked bytes. Raises UnsupportedCodec, BadCompression, and UnpacksTooLarge if
+    there are more than `limit` bytes."""
     if codec == NONE:
         return Plain(data, 0, len(data))
     function = _function(codec)
@@ -108,7 +109,7 @@ def _mapping(size: int) -> mmap:
 
 
 def _check_parts(count: int, size: int) -> None:
-    """Raises BadCompression if there are too many parts for so many bytes."""
+    """Raises BadCompression if there are too many parts for `size` unpacked bytes."""
     if count > _PARTS_MIN + size // _PART_BYTES_MIN:
         raise BadCompression(f"{count} parts of {size} bytes")
 
@@ -134,7 +135,7 @@ def _gunzip(data: bytes, limit: int) -> Plain:
 
 
 def _gunzipped(data: bytes) -> Iterator[bytes]:
-    """All members of a gzip stream in pieces, of which some may be empty; at least one for each
+    """Yields all members of a gzip stream in pieces, of which some are empty; one or more per
     member."""
     member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     rest, at = b"", 0
@@ -179,7 +180,8 @@ def _unframe(decompress_into: Callable[..., Any], data: bytes, limit: int) -> Pl
 
 
 def _filled(room: int, fill: Callable[[bytearray | mmap], int]) -> Plain:
-    """What `fill` writes into a buffer for `room` bytes; it returns how many it has written."""
+    """Returns the bytes that `fill`, which returns their number, writes into a buffer of `room`
+    bytes."""
     if room > _SMALL_BYTES:
         large = _mapping(room)
         return Plain(large, 0, fill(large))
@@ -199,7 +201,7 @@ def _unsnappy(data: bytes, limit: int) -> Plain:
 
 
 def _unxerial(snappy: Any, data: bytes, limit: int) -> Plain:
-    """The unpacked bytes of all blocks, each of which says how large it is."""
+    """Returns the unpacked bytes of all blocks, each of which says how large it is."""
     places: list[tuple[int, int, int]] = []
     total = 0
     for count, (start, end) in enumerate(_xerial_blocks(data), 1):
@@ -222,7 +224,7 @@ def _unxerial(snappy: Any, data: bytes, limit: int) -> Plain:
 
 
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each block starts and ends, as pairs of positions."""
+    """Yields (start, end) of each block."""
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
         end = position + 4 + _block_length(data, position)
@@ -240,22 +242,22 @@ def _block_length(data: bytes, position: int) -> int:
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """All at once, see `Compressor`."""
+    """Compresses all of the data at once, see `Compressor`."""
     compressor = Compressor(codec)
     compressor.add(data)
     return compressor.finish()
 
 
 class Compressor:
-    """Compresses piece by piece as Kafka's clients expect it: snappy in the blocks of snappy-java,
-    lz4 in independent blocks (KIP-57). Raises UnsupportedCodec."""
+    """Compresses piece by piece, in the forms that Kafka's clients expect: snappy in the blocks of
+    snappy-java, lz4 in independent blocks (KIP-57). Raises UnsupportedCodec."""
 
     def __init__(self, codec: int) -> None:
         if codec not in CODEC_NAMES:
             raise UnsupportedCodec(codec)
         self._parts: list[bytes] = []
         self._block = b""
-        """The beginning of a snappy block."""
+        """Bytes that do not yet fill a snappy block."""
         self._codec = codec
         if codec == GZIP:
             self._gzip = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
@@ -282,7 +284,7 @@ class Compressor:
             self._frame.compress(data)
 
     def finish(self) -> bytes:
-        """What all pieces have come to."""
+        """Returns the compressed bytes of all pieces."""
         if self._codec == GZIP:
             self._parts.append(self._gzip.flush())
         elif self._codec == SNAPPY and self._block:

@@ -1,9 +1,8 @@
 """Values of consumer group records, types 3-8 and 16 (docs/spec/offsets-and-log.md#5.1).
 
-All are version 0 and flexible. A tagged field at its default is not written; unknown tags are
-ignored (KIP-915), so a log that a newer version has written stays readable.
-
-Each function reads or writes one value behind its version.
+All are version 0 and flexible. A tagged field that has its default is not written. Unknown tags are
+ignored (KIP-915), so a log that a newer version has written stays readable. Each function reads or
+writes one value after its version.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def _end_with_int64(writer: Writer, tag: int, value: int) -> None:
 
 
 def _end_with_tagged_int64(reader: Reader, tag: int) -> int:
-    """Ends a struct that may have the tagged int64 `tag`, and returns it; 0 if it is not there."""
+    """Reads the end of a struct. Returns its tagged int64 `tag`, 0 if it is absent."""
     payload = reader.tagged_fields().get(tag)
     reader.end()
     value: int = 0
@@ -63,7 +62,7 @@ def read_group_metadata(reader: Reader) -> ConsumerGroupMetadataValue:
 
 
 def write_partition_metadata(writer: Writer, value: ConsumerGroupPartitionMetadataValue) -> None:
-    """Only for logs made in tests: since KIP-1101 only its tombstone is written."""
+    """Only for logs that tests make: since KIP-1101 only the tombstone of such a key is written."""
     writer.buffer += value.raw
 
 
@@ -87,7 +86,7 @@ def write_member_metadata(writer: Writer, value: ConsumerGroupMemberMetadataValu
 
 def _encode_classic(classic: ClassicMemberMetadata) -> bytes:
     writer = Writer(flexible=True)
-    # A nullable struct inside a tag starts with an unsigned varint: 1 present, 0 null.
+    # A nullable struct in a tagged field starts with an unsigned varint: 1 present, 0 null.
     writer.int8(1)
     writer.int32(classic.session_timeout_ms)
     for protocol in writer.structs(classic.supported_protocols):
@@ -192,7 +191,7 @@ def _read_owned(reader: Reader) -> OwnedTopic:
         tagged = Reader(payload, 0, 0, flexible=True)
         epochs = tagged.nullable_int32_array()
         tagged.finish()
-    # If the number of epochs is wrong, none can be matched to a partition: treated as missing.
+    # If there are not as many epochs as partitions, they cannot be matched: then there are none.
     if epochs is not None and len(epochs) != len(partitions):
         epochs = None
     return OwnedTopic(topic_id, partitions, epochs)

@@ -22,8 +22,9 @@ FLEXIBLE_FROM = 4
 
 _KEY_TYPE = 1
 _PARTITION = Struct(">i")
-# A value v4 without metadata: version, offset, leader epoch, length of the metadata + 1, commit
-# timestamp, number of tagged fields. The topic id's field: number of tagged fields, tag, size.
+# The value v4 without metadata: version, offset, leader epoch, length of the metadata + 1, commit
+# timestamp, number of tagged fields. The tagged field of the topic id: number of tagged fields,
+# tag, size, id.
 _BARE = Struct(">hqiBqB")
 _BARE_WITH_ID = Struct(">hqiBq3s16s")
 _VERSION_0 = b"\0\0"
@@ -34,8 +35,6 @@ _TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
 
 
 class UnknownVersion(BadBytes):
-    """A value has a version that is not known."""
-
     def __init__(self, version: int) -> None:
         super().__init__(f"unknown value version {version}")
 
@@ -47,8 +46,8 @@ def encode_key(key: OffsetCommitKey) -> bytes:
 
 @lru_cache(maxsize=256)
 def key_start(group: str, topic: str) -> bytes:
-    """The bytes with which the keys of all partitions of a topic begin: a commit has many such
-    keys."""
+    """The bytes with which the keys of all partitions of a topic begin. They are cached, because a
+    commit has a key for each partition."""
     writer = Writer(flexible=False)
     writer.int16(_KEY_TYPE)
     writer.string(group)
@@ -57,8 +56,9 @@ def key_start(group: str, topic: str) -> bytes:
 
 
 def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
-    """`version` is 1, 3 or 4; what that version cannot hold is dropped. Without `version` it is 4,
-    or 1 for a value with an expire timestamp, which later versions do not have."""
+    """`version` is 1, 3 or 4; fields that it does not have are dropped. If `version` is None, it is
+    1 for a value with an expire timestamp, which later versions do not have, and 4 for all
+    others."""
     offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
     if version is None:
         version = 4 if expire_ms < 0 else 1
@@ -84,12 +84,12 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
 
 
 def decode_value(data: bytes) -> OffsetCommitValue:
-    """Raises READ_ERRORS."""
+    """Decodes a value of any known version. Raises READ_ERRORS."""
     if len(data) >= _BARE.size:
-        # A log has millions of commits, nearly all in this form.
+        # A log has millions of commits, and nearly all have one of these two forms.
         version, offset, leader_epoch, length, commit_ms, tags = _BARE.unpack_from(data)
         if version == 4 and length == _EMPTY:
-            # `tuple.__new__` makes them without a call of Python.
+            # `tuple.__new__` makes the value without a Python call.
             if not tags and len(data) == _BARE.size:
                 fields = (offset, leader_epoch, "", commit_ms, -1, NO_TOPIC_ID)
                 return tuple.__new__(OffsetCommitValue, fields)

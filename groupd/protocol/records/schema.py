@@ -15,8 +15,8 @@ from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
 class OffsetCommitKey(NamedTuple):
-    """Type 1; type 0 (legacy) is read into it too. It is a tuple, as its value and the record are,
-    because every partition of every commit makes one of each."""
+    """Type 1; type 0 (legacy) is also read into it. Keys, values and records of commits are tuples,
+    because every commit makes one of each for every partition."""
 
     group: str
     topic: str
@@ -24,7 +24,7 @@ class OffsetCommitKey(NamedTuple):
 
 
 class OffsetCommitValue(NamedTuple):
-    """A tuple, because a log makes millions of them."""
+    """A tuple, because a log has millions of them."""
 
     offset: int
     leader_epoch: int = -1
@@ -78,7 +78,7 @@ class ConsumerGroupPartitionMetadataKey(Struct, frozen=True):
 
 
 class ConsumerGroupPartitionMetadataValue(Struct, frozen=True):
-    """Only its presence matters; `raw` is the undecoded value behind the version."""
+    """Only its presence matters. `raw`: the undecoded value after the version."""
 
     raw: bytes = b""
 
@@ -96,7 +96,7 @@ class ClassicProtocol(Struct, frozen=True):
 
 
 class ClassicMemberMetadata(Struct, frozen=True):
-    """Present as long as a member of a consumer group uses the classic protocol."""
+    """Present as long as the member of a consumer group uses the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...] = ()
@@ -135,14 +135,14 @@ class ConsumerGroupTargetMemberKey(Struct, frozen=True):
 
 
 class AssignedTopic(Struct, frozen=True):
-    """`partitions` ascend."""
+    """`partitions` are in ascending order."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
 class ConsumerGroupTargetMemberValue(Struct, frozen=True):
-    """Topics ascend by id."""
+    """Topics are in ascending order of their ids."""
 
     topics: tuple[AssignedTopic, ...] = ()
 

@@ -3,7 +3,7 @@
 Key: type 0, transactional id. Value v0: producer id int64, epoch int16, timeout int32, state int8,
 partitions by topic (null in state Empty), last update and start int64. v1 is flexible and has the
 tags 0 previous producer id, 1 next producer id, 2 the client's transaction version, 3 a next epoch
-that Kafka defines but does not use. Tags at their default are left out.
+that Kafka defines but does not use. A tagged field that has its default is not written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMES = Layout(">qq")
 
 
 class TransactionLogValue(Struct, frozen=True):
-    """`partitions`: (topic, partitions) pairs; None in state Empty."""
+    """`partitions`: (topic, partitions) pairs; None in the state Empty."""
 
     producer_id: int
     producer_epoch: int
@@ -43,7 +43,7 @@ class TransactionLogValue(Struct, frozen=True):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Raises ValueError beyond 32767 bytes."""
+    """Encodes the key. Raises ValueError for an id of more than 32767 bytes."""
     writer = Writer(flexible=False)
     writer.int16(TRANSACTION_LOG)
     writer.string(transactional_id)
@@ -51,7 +51,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> str:
-    """The transactional id. Raises UnknownRecordType, CorruptRecord."""
+    """Returns the transactional id. Raises UnknownRecordType, CorruptRecord."""
     try:
         reader = Reader(data, 0, 0, flexible=False)
         record_type = reader.int16()
@@ -65,7 +65,7 @@ def decode_key(data: bytes) -> str:
 
 
 def encode_value(value: TransactionLogValue, version: int) -> bytes:
-    """`version` is 0 or 1; version 0 drops what it cannot hold."""
+    """`version` is 0 or 1. Fields that version 0 does not have are dropped."""
     writer = Writer(version >= FLEXIBLE_FROM, version)
     writer.buffer += _FIXED.pack(
         version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state
@@ -83,7 +83,7 @@ def encode_value(value: TransactionLogValue, version: int) -> bytes:
 
 
 def _write_tags(writer: Writer, value: TransactionLogValue) -> None:
-    """Ends the value with the tagged fields that are not at their default."""
+    """Writes the end of the value: the tagged fields that do not have their default."""
     if value.previous_producer_id != -1:
         writer.tagged_field(PREVIOUS_PRODUCER_ID_TAG, _INT64.pack(value.previous_producer_id))
     if value.next_producer_id != -1:
@@ -94,7 +94,7 @@ def _write_tags(writer: Writer, value: TransactionLogValue) -> None:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """Raises CorruptRecord, also for an unknown version."""
+    """Decodes a value. Raises CorruptRecord, also for a version that is not known."""
     try:
         reader = Reader(data, 0, 0, flexible=False)
         version = reader.int16()

@@ -1,5 +1,8 @@
-"""The signed varints of record batches. The zigzag number 2n stands for n >= 0, 2n - 1 for -n < 0.
-A number is stored in groups of seven bits, one a byte, low bits first."""
+"""The signed varints of record batches.
+
+A number n >= 0 becomes the zigzag number 2n, and -n < 0 becomes 2n - 1. The zigzag number is
+written in groups of seven bits, one group in each byte, low bits first.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,17 @@ SMALL = 2048
 
 
 class BadVarint(ValueError):
-    """The varint has more bytes than such a number can have."""
+    """The varint has more bytes than a number of this size can have."""
 
 
 def read_varint(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
-    """A signed number of up to `bits` bits and the position behind it. Raises IndexError,
-    BadVarint."""
+    """Returns a signed number of up to `bits` bits, and its end. Raises IndexError, BadVarint."""
     number, position = read_zigzag(data, position, bits)
     return (number >> 1) ^ -(number & 1), position
 
 
 def read_zigzag(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int, int]:
-    """Like `read_varint`, but returns the zigzag number: an odd one is negative."""
+    """As `read_varint`, but returns the zigzag number: if it is odd, the number is negative."""
     number, shift = data[position], 7
     position += 1
     if number < 0x80:
@@ -43,11 +45,11 @@ def read_zigzag(data: bytes | mmap, position: int, bits: int = 32) -> tuple[int,
 
 
 SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(SMALL)]
-"""The encodings of small numbers, which most lengths and deltas are."""
+"""The encodings of small numbers. Most lengths and deltas are small."""
 
 
 def zigzag(value: int) -> bytes:
-    """A signed varint of up to 64 bits."""
+    """Encodes a signed number of up to 64 bits."""
     if 0 <= value < SMALL:
         return SMALL_ZIGZAGS[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)

@@ -1,4 +1,4 @@
-"""The table of all served APIs: those that the modules below `api/` define."""
+"""The table of all served APIs, which the modules in `api/` define."""
 
 from __future__ import annotations
 

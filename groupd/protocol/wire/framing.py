@@ -1,9 +1,10 @@
 """Cuts a byte stream into frames: a 4-byte length, then that many bytes.
 
-It does no I/O: the connection passes in what it received, and takes a frame at a time. So what has
-come costs nothing before it is taken, however many frames it is. A frame that arrives in many
-pieces costs linear time, and memory grows with what has arrived, never with an announced length. A
-large frame is gathered in a `BytesIO`, which hands its bytes over without copying them again.
+It does no I/O: the connection passes in the bytes that it received, and takes one frame at a time.
+So frames that have arrived cost nothing until they are taken, however many there are. A frame that
+arrives in many pieces costs linear time, and memory grows with the bytes that have arrived, never
+with an announced length. A large frame is gathered in a `BytesIO`, which returns its bytes without
+copying them again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _LENGTH = Struct(">i")
 _TLS_HELLO = 0x1603
 """The first two bytes of a TLS client's first message, as a number."""
 LARGE = 16 * 1024
-"""From this length on, an unfinished frame is large."""
+"""From this length on, an unfinished frame counts as large."""
 
 
 class FrameError(Exception):
@@ -32,9 +33,9 @@ class MalformedFrame(FrameError):
 
 class FrameSplitter:
     """Cuts one direction of one connection. `max_frame_bytes` does not count the length field.
-    `rest`: what has come and may not be cut yet; empty once all of it is. `announced`: the length
-    of a large frame that has not been taken, else 0; `missing`: the bytes of it that have not come.
-    """
+    `rest`: received bytes of which not all are cut yet; empty once they are. `announced`: the
+    length of a large frame that has not been taken, else 0. `missing`: how many of its bytes have
+    not arrived."""
 
     __slots__ = ("_at", "_large", "announced", "max_frame_bytes", "missing", "rest")
 
@@ -42,12 +43,12 @@ class FrameSplitter:
         self.max_frame_bytes = max_frame_bytes
         self.rest: bytes | bytearray = b""
         self._at = 0
-        """How many bytes of `rest` are cut."""
+        """How many bytes of `rest` are already cut."""
         self.announced = self.missing = 0
         self._large = BytesIO()
 
     def feed(self, data: bytes) -> None:
-        """Keeps what has come."""
+        """Adds bytes that were received."""
         if self.announced:
             with memoryview(data) as view:
                 taken = self._large.write(view[: self.missing])
@@ -63,9 +64,9 @@ class FrameSplitter:
             self.rest += data
 
     def next(self) -> bytes | None:
-        """The next frame, without its length field; None until it is there as a whole.
+        """Returns the next frame, without its length field; None if it has not arrived as a whole.
 
-        Raises FrameTooLarge or MalformedFrame; after that no further call makes sense.
+        Raises FrameTooLarge or MalformedFrame. After that it must not be called again.
         """
         if self.announced:
             if self.missing:
@@ -95,7 +96,7 @@ class FrameSplitter:
         return bytes(rest[at:end])
 
     def clear(self) -> None:
-        """Forgets what has come."""
+        """Forgets all bytes that were received."""
         self.rest, self._at = b"", 0
         self._forget_large()
 

@@ -1,10 +1,12 @@
 """Request headers v0-2 and response headers v0-1.
 
 Request: api key, api version, correlation id; v1 adds the client id; v2 adds tagged fields but
-keeps the client id in the older encoding. v2 belongs to the flexible versions of an API, v0
-only to ControlledShutdown v0. Response: correlation id; v1 adds tagged fields and belongs to
-the flexible versions, except that ApiVersions always answers with v0, so that a client which
-does not know our versions yet can read it (KIP-511).
+keeps the client id in the older encoding. v2 belongs to the flexible versions of an API, v0 only to
+ControlledShutdown v0.
+
+Response: correlation id; v1 adds tagged fields and belongs to the flexible versions. Only
+ApiVersions always answers with v0, so that a client which does not know the server's versions yet
+can read it (KIP-511).
 """
 
 from __future__ import annotations
@@ -21,17 +23,17 @@ _FIXED = Struct(">hhi")
 _REQUEST_HEAD = Struct(">ihhih")
 _CLIENT_ID_LENGTH = Struct(">h")
 _REPLY_HEAD = Struct(">ii")
-# The pad byte is the empty set of tagged fields.
+# The pad byte is an empty set of tagged fields.
 _REPLY_HEAD_TAGGED = Struct(">iix")
 _API_VERSIONS = 18
 _CONTROLLED_SHUTDOWN = 7
 _MOST_TAGGED_FIELDS = 1000
-"""The most tagged fields of a header. It is read on the event loop, and nobody has more than one or
-two."""
+"""The most tagged fields of a header. The limit is low because headers are read on the event loop;
+no client sends more than one or two."""
 
 
 class RequestHeader(NamedTuple):
-    """`body_offset` is where the body starts in the frame. A null client id is None."""
+    """`body_offset`: the position of the body in the frame. A null client id is None."""
 
     api_key: int
     api_version: int
@@ -41,7 +43,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Api]) -> int:
-    """The version, 0 to 2; 1 for an unknown API key, whose body cannot be read anyway."""
+    """Returns the version, 0 to 2; 1 for an unknown API key, whose body cannot be read anyway."""
     api = apis.get(api_key)
     if api is not None and api_version >= api.flexible_from:
         return 2
@@ -49,10 +51,8 @@ def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Ap
 
 
 def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader:
-    """The header of a frame (without its length field). Raises MalformedRequest.
-
-    The caller checks that `apis` has the key and serves the version.
-    """
+    """Reads the header of a frame (without its length field). Raises MalformedRequest. The caller
+    checks that `apis` has the key and serves the version."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
         version = request_header_version(api_key, api_version, apis)
@@ -68,7 +68,8 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
         elif end > len(frame):
             raise MalformedRequest(f"client id of {length} bytes, {len(frame) - 10} left")
         else:
-            # Members and events keep the client id: equal ones share one object.
+            # Members and events keep the client id. Equal client ids share one object to save
+            # memory.
             client_id = intern(frame[10:end].decode())
         if version == 2:
             if frame[end] == 0:
@@ -85,7 +86,7 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
 def request_frame(
     api: Api, api_version: int, correlation_id: int, client_id: str, body: bytes | bytearray
 ) -> bytes:
-    """A whole request: length, header v1 or v2, body."""
+    """Returns a whole request: length, header v1 or v2, body."""
     name = client_id.encode()
     tagged = b"\x00" if api.flexible(api_version) else b""  # the empty set of tagged fields
     size = _REQUEST_HEAD.size - 4 + len(name) + len(tagged) + len(body)
@@ -94,15 +95,15 @@ def request_frame(
 
 
 def reply_header_version(api: Api, api_version: int) -> int:
-    """0 or 1."""
+    """Returns the version, 0 or 1."""
     return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
 
 
 def reply_frame(
     correlation_id: int, header_version: int, body: bytes | bytearray
 ) -> bytes | bytearray:
-    """A whole reply: length, correlation id, tagged fields for header v1, body. Takes `body` over
-    if it is a bytearray, since a large one should not be there twice."""
+    """Returns a whole reply: length, correlation id, tagged fields for header v1, body. If `body`
+    is a bytearray it is changed and returned, so that a large body is not in memory twice."""
     if header_version == 1:
         head = _REPLY_HEAD_TAGGED.pack(5 + len(body), correlation_id)
     else:
@@ -114,7 +115,7 @@ def reply_frame(
 
 
 def reply_offset(frame: bytes, api: Api, api_version: int) -> int:
-    """Where the body starts in the frame of a reply (without its length field). Raises
+    """Returns the position of the body in the frame of a reply (without its length field). Raises
     MalformedReply."""
     if reply_header_version(api, api_version) == 0:
         return 4

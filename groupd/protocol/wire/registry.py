@@ -1,15 +1,14 @@
-"""What an API is, and how its bodies are read and written.
+"""Defines an API, and how its bodies are read and written.
 
-The modules below `api/` describe the messages of each API (`schema`); both directions, the server's
-and the client's, follow from that. ApiVersions is derived from the table of all APIs (`apis`), so
-groupd advertises exactly what it can decode and answer.
+The modules in `api/` describe the messages of each API (`schema`). The functions for the server and
+for the client follow from that. ApiVersions is derived from the table of all APIs (`apis`), so
+groupd advertises exactly the versions that it can decode and answer.
 
-Messages are not read with kio, because kio 0.6 fails on hostile bytes. It reserves memory
-for an announced array length before it looks at what is left of the frame (a 30-byte frame aborts
-the process). It rejects unknown tagged fields, which KIP-482 says to skip, turns a null array into
-None where the schema forbids null, and rejects booleans other than 0 and 1 and 64-bit durations
-beyond a timedelta. The tests still compare with kio. Bytes after the body are tolerated, as in
-Kafka.
+Messages are not read with kio, because kio 0.6 fails on hostile bytes. It reserves memory for an
+announced array length before it checks how much of the frame is left (a 30-byte frame aborts the
+process). It rejects unknown tagged fields, which KIP-482 says to skip, turns a null array into None
+where the schema forbids null, and rejects booleans other than 0 and 1 and 64-bit durations beyond a
+timedelta. The tests still compare with kio. Bytes after the body are tolerated, as in Kafka.
 """
 
 from __future__ import annotations
@@ -37,22 +36,23 @@ Request = Any
 Reply = Any
 
 ReplySteps = Generator[int, None, bytearray]
-"""Makes the body of a reply, with stops if it is long; each tells how many bytes there are."""
+"""Encodes the body of a reply with stops if it is long. It yields the number of bytes so far and
+returns the body."""
 
 Lane = str | Callable[[bytes, int, int], str]
-"""The name of a lane, or a function of (frame, offset, version) that gives it and raises
+"""The name of a lane, or a function of (frame, offset, version) that returns it and raises
 MalformedRequest."""
 
 OF_MEMBERS = "members"
-"""The lane of requests that change or read one group, each at once when its turn comes; only their
-replies wait."""
+"""The lane of requests that change or read one group. Each is handled at once when its turn comes,
+and only its reply may have to wait."""
 
 T = TypeVar("T")
 F = TypeVar("F")
 
 
 class MalformedRequest(Exception):
-    """The bytes are not a valid request of the version in their header."""
+    """The bytes are not a valid request of the version in its header."""
 
 
 class MalformedReply(Exception):
@@ -60,7 +60,7 @@ class MalformedReply(Exception):
 
 
 class LongRequest(MalformedRequest):
-    """The request has more items than `decode` was told to read."""
+    """The request has more items than `decode` may read."""
 
 
 class Decode(Protocol):
@@ -90,23 +90,23 @@ class DecodeReply(Protocol):
 
 
 class Api(Struct, frozen=True):
-    """One API key.
+    """One API with its key.
 
-    `decode(frame, offset, version, max_items)` reads the body at `offset` (behind the header) and
-    raises MalformedRequest, or LongRequest if its arrays have more items than that. `counted` is
-    the same, but gives (request, number of items).
-    `encode(reply, version, throttle_ms)` gives the body without the header; `throttle_ms` is how
-    long the client is to wait before its next request. `failure(request, code, message)` is the
-    reply with an error of the whole request, in the place that this API has for it; None if the
+    `decode(frame, offset, version, max_items)` reads the body at `offset` (after the header). It
+    raises MalformedRequest, or LongRequest if its arrays have more than `max_items` items.
+    `counted` is the same, but returns (request, number of items).
+    `encode(reply, version, throttle_ms)` returns the body without the header; `throttle_ms` is how
+    long the client has to wait before its next request. `failure(request, code, message)` returns
+    the reply with an error of the whole request, in the place that this API has for it; None if the
     request has no reply.
     `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
     `encode_request(request, version)` and `decode_reply(frame, offset, version, max_items)` are the
     client's side. The latter raises MalformedReply. Fields that the version lacks are not written,
-    and have their defaults when they are read; the throttle time is not kept.
+    and have their defaults when they are read. The throttle time is not kept.
     `lane`: requests of one connection that are in the same lane may be under way together. None: a
-    request starts when all before it are answered (`groupd.coordinator.server.decoding`).
-    `hide(frame, offset, version)`, for APIs whose requests hold secrets, gives the frame with zeros
-    in their places, or without a body if the body cannot be read.
+    request starts when all requests before it are answered (`groupd.coordinator.server.decoding`).
+    `hide(frame, offset, version)`, for APIs whose requests hold secrets, returns the frame with
+    zeros in place of the secrets, or without a body if the body cannot be read.
     """
 
     key: int
@@ -146,11 +146,11 @@ def api(
     secrets: bool = False,
 ) -> Api:
     """Makes one API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4"
-    and "4+" or "none". `request` and `reply` describe the messages. The server's side may be by
-    hand where it is hot: `read` reads the fields of a request, `write` writes those of a reply;
-    neither handles the tagged fields at their end. A `write` that is a generator is for long
-    replies: it yields where other work may run. `lane`: see `Api`. `secrets`: there are some in the
-    request."""
+    and "4+" or "none". `request` and `reply` describe the messages. If the server's side is a hot
+    path, it may be written by hand: `read` reads the fields of a request, `write` writes the fields
+    of a reply, both without the tagged fields at the end. For long replies `write` is a generator
+    that yields where other work may run. `lane`: see `Api`. `secrets`: whether the request holds
+    secrets."""
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
@@ -189,7 +189,7 @@ def api(
 
 
 class _ByVersion(dict[int, F]):
-    """A function for each version, made by `make(version)` when it is first needed."""
+    """Functions by version. `make(version)` makes one when it is first needed."""
 
     def __init__(self, make: Callable[[int], F]) -> None:
         self._make = make
@@ -200,8 +200,8 @@ class _ByVersion(dict[int, F]):
 
 
 def first_fields(read: Callable[[Reader], T], flexible_from: int) -> Callable[[bytes, int, int], T]:
-    """Makes a function of (frame, offset, version) that reads the first fields of a request with
-    `read`. It raises MalformedRequest."""
+    """Returns a function of (frame, offset, version) that reads the first fields of a request with
+    `read`. That function raises MalformedRequest."""
 
     def decode(frame: bytes, offset: int, version: int) -> T:
         try:
@@ -274,7 +274,7 @@ def _reply_decoder(reply: Shape, flexible_from: int) -> DecodeReply:
 def _encoders(
     writes: Mapping[int, Callable[[Writer, Any], Any]], flexible_from: int, in_steps: bool
 ) -> tuple[Encode, InSteps]:
-    """`encode` and `steps`, which is only for functions that are generators."""
+    """Returns `encode` and `steps`. `steps` only works if `writes` are generator functions."""
 
     def encode(reply: Reply, version: int, throttle_ms: int = 0, /) -> bytearray:
         writer = Writer(version >= flexible_from, version, throttle_ms)
@@ -311,8 +311,8 @@ def on_each(
     field: str,
     failed: Callable[[Any, ErrorCode, str | None], Any],
 ) -> Failure:
-    """The `Failure` of an API whose reply has an error for each item in a field of the request.
-    `failed(item, code, message)` is the answer for one."""
+    """The `Failure` of an API whose reply has an error for each item of a request's field `field`.
+    `failed(item, code, message)` makes the answer for one item."""
 
     def failure(request: Request, code: ErrorCode, message: str | None) -> Reply:
         return reply_type(mapped(lambda item: failed(item, code, message), getattr(request, field)))
@@ -326,7 +326,8 @@ def on_partitions(
     failed: Callable[[Any, ErrorCode, str | None], Any],
 ) -> Failure:
     """The `Failure` of an API whose reply has an error for each partition of the request's topics,
-    which are named. `failed(partition, code, message)` is the answer for one."""
+    which are given by name. `failed(partition, code, message)` makes the answer for one
+    partition."""
 
     def topic(asked: Any, code: ErrorCode, message: str | None) -> Any:
         partitions = mapped(lambda item: failed(item, code, message), asked.partitions)

@@ -1,4 +1,4 @@
-"""Describes a message of Kafka once, as data; the functions that read and write it follow from it.
+"""Describes each message of Kafka once, as data, and makes the functions that read and write it.
 
     struct(
         LeaveGroupRequest,
@@ -8,17 +8,19 @@
     )
 
 A field is `name:type`, in the order of Kafka's message definition. `name` is the attribute of the
-class; `a+b` if the value is that of both; `-` if it is not kept. `[]` before a type is an array,
-`?` behind it allows null, `=3` is the number that is written for `-`. Behind these: the versions
-(`@3+`, `@0-2`, `@4`), and the number of a tagged field (`#0`, KIP-482). An attribute may stand in
-several fields of different versions. Where a version lacks it, it has the default of the class, or
-else is 0, empty or the zero id. `throttle` is the throttle time.
+class. `a+b`: the value is that of both attributes. `-`: the value is not kept. `[]` before a type
+makes it an array, `?` after it allows null, and `=3` is the number that is written for `-`. Then
+come the versions of the field (`@3+`, `@0-2`, `@4`) and the number of a tagged field (`#0`,
+KIP-482). An attribute may have several fields, in different versions. In versions without a field
+it has the default of the class, or else 0, an empty value or the zero id. `throttle` is the
+throttle time.
 
 Types are bool int8 int16 uint16 int32 int64 float64 uuid string bytes secret records, `error`
-(ErrorCode), and those given by keyword: other structs and the odd cases at the end of this module.
+(ErrorCode), and types that are given by keyword: other structs, and the special cases at the end of
+this module.
 
-For each struct and version, Python source is made and compiled when it is first needed, with the
-calls of `Reader` and `Writer` that one would write by hand: closures took 1.3 times as long.
+For each struct and version, Python source is generated and compiled when it is first needed. It
+calls `Reader` and `Writer` as code written by hand would; closures took 1.3 times as long.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _LAST_VERSION = 1 << 15
 
 
 class _Code:
-    """Source of functions for one version. `names`: the objects that it uses."""
+    """The source of functions for one version. `names`: the objects that it uses, by name."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -57,7 +59,7 @@ class _Code:
         self.names: dict[str, Any] = {}
 
     def bind(self, value: object) -> str:
-        """A name for `value`."""
+        """Returns a name by which the source can use `value`."""
         name = f"x{len(self.names)}"
         self.names[name] = value
         return name
@@ -68,13 +70,14 @@ class _Code:
 
 
 class Codec(NamedTuple):
-    """How a value stands on the wire.
+    """How a value is encoded.
 
-    `read(code)`: an expression that reads a value from the Reader `r`. `write(code, value)`: a
-    statement that writes an expression to the Writer `w`. `least(version, flexible)`: the fewest
-    bytes of a value. `empty`: the value in versions without it. `long`: it is written with stops.
-    `layout`: that of a number; neighbours in a struct are read and written at once, and `kept`
-    gives the expression of the value of one. `of_whole` makes the value of the struct around it.
+    `read(code)` returns an expression that reads a value from the Reader `r`. `write(code, value)`
+    returns a statement that writes the expression `value` to the Writer `w`. `least(version,
+    flexible)`: the fewest bytes of a value. `empty`: the value in versions that lack the field.
+    `long`: it is written with stops. `layout`: the layout of a number, else empty. Numbers side by
+    side are read and written at once; `kept` then makes an expression of the value from the number.
+    `of_whole` computes the value from the struct that has the field.
     """
 
     read: Callable[[_Code], str]
@@ -88,7 +91,7 @@ class Codec(NamedTuple):
 
 
 class _WireField(NamedTuple):
-    """`names` empty: the value is not kept; `value` is written. `tag` -1: not a tagged field."""
+    """`names` empty: the value is not kept, and `value` is written. `tag` -1: no tagged field."""
 
     names: tuple[str, ...]
     codec: Codec
@@ -102,8 +105,8 @@ _FieldGroup = tuple[Layout | None, list[tuple[str, _WireField]]]
 
 
 class Shape:
-    """A struct. `made`: its class; `tuple` if its fields are named by index; None if it is the
-    value of its only field that is kept."""
+    """A struct. `made`: its class; `tuple` if its fields are named by index; None if the value is
+    only that of its one field that is kept."""
 
     def __init__(self, made: type | None, fields: tuple[_WireField, ...]) -> None:
         self.made = made
@@ -112,16 +115,18 @@ class Shape:
         self._functions: dict[tuple[str, int, bool, bool], _Function] = {}
 
     def reading(self, version: int, flexible: bool) -> Callable[[Reader], Any]:
-        """What reads the fields of a version, not the end of the struct. Raises READ_ERRORS."""
+        """Returns a function that reads the fields of a version, without the end of the struct.
+        That function raises READ_ERRORS."""
         return self._function("r", version, flexible, False)
 
     def writing(self, version: int, flexible: bool) -> Callable[[Writer, Any], Any]:
-        """What writes the fields of a version, not the end of the struct. A generator function that
-        yields where other work may run, if the struct is `long`."""
+        """Returns a function that writes the fields of a version, without the struct's end. If the
+        struct is `long`, it is a generator function that yields where other work may run."""
         return self._function("w, v", version, flexible, False)
 
     def codec(self, *, ends: bool = True) -> Codec:
-        """The struct as a field; without `ends`, its fields are those of the struct around it."""
+        """The codec of the struct as a field. Without `ends` the end of the struct is neither read
+        nor written, as if its fields were those of the struct around it."""
 
         def read(code: _Code) -> str:
             made = self._function("r", code.version, code.flexible, ends)
@@ -142,7 +147,8 @@ class Shape:
         return [field for field in fields if (field.tag >= 0) == tagged]
 
     def _groups(self, version: int) -> list[_FieldGroup]:
-        """Numbers side by side, with their layout, and what is between them; all with names."""
+        """Splits the fields into groups: numbers side by side, with their common layout, and other
+        fields. Each field gets a variable name."""
         found: list[_FieldGroup] = []
         numbered = enumerate(self._of(version))
         for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
@@ -169,7 +175,7 @@ class Shape:
             if layout:
                 names = ", ".join([name for name, _ in some])
                 if ends and not tagged and some is groups[-1][1]:
-                    # Nearly always there is no tagged field, so its number is read with the rest.
+                    # Most structs have no tagged fields, so their number is read along with these.
                     layout, names = Layout(f"{layout.format}B"), f"{names}, end"
                     end = ["if end:", " r.at -= 1", " r.end()"]
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
@@ -189,7 +195,7 @@ class Shape:
         return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
-        """The expression of the struct whose attributes have these values."""
+        """Returns an expression that makes the struct. `values`: expressions by attribute."""
         if self.made is None:
             return next(iter(values.values()))
         names = sorted({name for field in self._fields for name in field.names})
@@ -199,7 +205,7 @@ class Shape:
         return f"({parts},)" if self.made is tuple else f"{code.bind(self.made)}({parts})"
 
     def _default(self, code: _Code, name: str) -> str:
-        """The value of an attribute in versions without it."""
+        """Returns an expression for the value of an attribute in versions that lack it."""
         if self.made not in (None, tuple):
             for field in fields_of(self.made):
                 if field.name == name and field.default is not NODEFAULT:
@@ -224,7 +230,7 @@ class Shape:
         return [*lines, "w.end()"] if ends else lines
 
     def _value(self, code: _Code, field: _WireField) -> str:
-        """The expression that a field is written from."""
+        """Returns an expression for the value that is written for a field."""
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
         if field.codec.of_whole:
@@ -251,7 +257,8 @@ def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) 
 
 
 def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
-    """A value that Reader and Writer have methods for. `sizes`: the least in both encodings."""
+    """The codec of a value that Reader and Writer have methods for. `sizes`: its fewest bytes in
+    the older and in the flexible encoding."""
     return Codec(
         lambda code: f"r.{read}()",
         lambda code, value: f"w.{write}({value})",
@@ -266,7 +273,7 @@ def _number(layout: str, method: str, empty: Any = 0) -> Codec:
 
 
 def _error(code: _Code, number: str) -> str:
-    # A newer broker may have codes that are not known here.
+    # A newer broker may send codes that are not known here.
     return f"{code.bind(_CODES.get)}({number}, {code.bind(ErrorCode.UNKNOWN_SERVER_ERROR)})"
 
 
@@ -294,8 +301,8 @@ _PLAIN: Mapping[str, Codec] = {
 
 
 def struct(made: type | None, fields: str, **types: Codec | Shape) -> Shape:
-    """Describes a struct (see the module). `made`: as in `Shape`. `types`: those that `fields`
-    names beside the plain ones."""
+    """Describes a struct (see the module). `made`: as in `Shape`. `types`: the types that `fields`
+    names in addition to the plain ones."""
     return Shape(made, tuple([_field(field, types) for field in fields.split()]))
 
 
@@ -304,7 +311,8 @@ def converted(
     read: Callable[[Any], Any] | None = None,
     write: Callable[[Any], Any] | None = None,
 ) -> Codec:
-    """A value of type `of` that `read` makes another one of, and `write` the opposite."""
+    """A value that has type `of` on the wire. `read` converts it after reading, `write` converts it
+    back before writing."""
     codec = _type(of, {})
 
     def read_value(code: _Code) -> str:
@@ -318,18 +326,18 @@ def converted(
 
 
 def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
-    """A value that is written as `make` makes it of the struct that the field is in."""
+    """A value that is no attribute: to write it, `make` computes it from the struct around it."""
     return _type(of, {})._replace(of_whole=make)
 
 
 def lone(of: Codec | Shape | str) -> Codec:
-    """A single value where other versions have an array. A struct stands there without its end."""
+    """A single value where other versions have an array. A struct has no end of its own there."""
     codec = of.codec(ends=False) if isinstance(of, Shape) else of
     return converted(codec, lambda value: (value,), itemgetter(0))
 
 
 def absent(value: Any) -> Codec:
-    """Takes no bytes: what an attribute is in versions that do not have it."""
+    """Takes no bytes on the wire. The attribute has `value` in versions that lack it."""
     return Codec(lambda code: code.bind(value), lambda code, value: "pass", lambda *_: 0, value)
 
 
@@ -357,7 +365,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
 
 
 def _nullable(of: Shape) -> Codec:
-    """A struct or None, as the byte before it says (KIP-893)."""
+    """A struct or None. The byte before it says which (KIP-893)."""
     item = of.codec()
 
     def write(code: _Code, value: str) -> str:

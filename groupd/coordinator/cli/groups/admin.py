@@ -1,4 +1,4 @@
-"""Requests to the admin port of a running daemon."""
+"""Requests of `groupd groups` to the admin port of a running daemon."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NEXT = re.compile(r'<(/[^>]*)>; rel="next"')
 
 
 def get(admin: AdminPort, path: str) -> Any:
-    """The daemon's answer as plain data. If the daemon cannot be reached or answers with an error,
-    the command prints one line and ends with exit code 1."""
+    """Returns the daemon's answer as plain data. If there is none, or it is an error, the command
+    prints one line and ends with exit code 1."""
     return next(get_pages(admin, path))
 
 
 def get_pages(admin: AdminPort, path: str) -> Iterator[Any]:
-    """The same for an answer that may have several pages."""
+    """As `get`, for an answer that may have several pages: yields them."""
     try:
         yield from pages(admin, path)
     except NoAnswer as error:
@@ -32,7 +32,7 @@ def get_pages(admin: AdminPort, path: str) -> Iterator[Any]:
 
 
 def pages(admin: AdminPort, path: str, timeout_s: float = TIMEOUT_S) -> Iterator[Any]:
-    """The same for a command that goes on without an answer. Raises NoAnswer."""
+    """As `get_pages`, for a command that goes on without an answer. Raises NoAnswer."""
     following: str | None = path
     while following is not None:
         page, following = _page(admin, following, timeout_s)
@@ -40,8 +40,8 @@ def pages(admin: AdminPort, path: str, timeout_s: float = TIMEOUT_S) -> Iterator
 
 
 def nodes_of(admin: AdminPort) -> list[AdminPort]:
-    """The admin ports of all nodes of the cluster, or only this one of a daemon that is alone. Of
-    a node whose admin port is not reached from other machines one line is printed on stderr."""
+    """The admin ports of all nodes of the cluster; only `admin` itself if its daemon is in no
+    cluster. If other machines cannot reach a node's admin port, a line is printed on stderr."""
     try:
         reply = admin.get("/cluster")
     except NoAnswer as error:
@@ -59,7 +59,7 @@ def nodes_of(admin: AdminPort) -> list[AdminPort]:
 
 
 def _page(admin: AdminPort, path: str, timeout_s: float) -> tuple[Any, str | None]:
-    """The answer, and the path of the next page. Raises NoAnswer."""
+    """Returns the answer, and the path of the next page. Raises NoAnswer."""
     reply = admin.get(path, timeout_s)
     if reply.status != 200:
         raise NoAnswer(reply.body.strip(), reply.status)

@@ -1,6 +1,5 @@
-"""`groupd groups events` and `groupd groups why`: what happened in groups lately, as a running
-daemon remembers it; what started a group's last rebalances, and how each went on.
-"""
+"""`groupd groups events` and `groupd groups why`: the recent events of groups, as a running daemon
+remembers them; and the last rebalances of a group, with their causes and steps."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ Key = tuple[str, int, int]
 def show_events(
     group: str | None, admin: AdminPort, *, follow: bool, as_json: bool, wide: bool
 ) -> None:
-    """Print the events, oldest first. `follow`: also print new events, until the user
-    interrupts."""
+    """Prints the events, oldest first. `follow`: also new events, until the user interrupts."""
     with suppress(KeyboardInterrupt):
         _show(group, admin, follow, as_json, None if wide else output_width())
 
@@ -55,7 +53,7 @@ def _show(
                 print(line)
         if not follow:
             break
-        # Events that the daemon has forgotten will not come again, so their keys need not be kept.
+        # Events that the daemon has forgotten are not sent again, so their keys need not be kept.
         shown = {_key(event) for event in events}
         sys.stdout.flush()
         time.sleep(FOLLOW_S)
@@ -64,14 +62,13 @@ def _show(
 
 
 def _key(event: Row) -> Key:
-    """Tells events apart. The sequence number alone does not: a daemon that was restarted counts
-    from 0."""
+    """Identifies an event. The sequence number is not enough: a restarted daemon counts from 0."""
     return event.get("group_id", ""), event["timestamp_ms"], event["sequence"]
 
 
 def event_text(event: Row) -> str:
-    """One line: the time, the group if the event names it, what happened, the member and the cause;
-    then the details."""
+    """Describes an event in one line: the time, the group if the event has it, the event, the
+    member and the cause, then the details."""
     parts = [show_time(event["timestamp_ms"])]
     parts += [event["group_id"]] if "group_id" in event else []
     parts.append(event["event"])
@@ -86,7 +83,7 @@ def event_text(event: Row) -> str:
 
 
 def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -> None:
-    """Print how the group is judged, what it waits for now, and its last rebalances, newest
+    """Prints the judgement on the group, what it waits for, and its last rebalances, newest
     first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)
@@ -109,13 +106,13 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
 
 
 def story_lines(story: Row) -> list[str]:
-    """A rebalance for people: when and what, then its steps with the time since its start."""
+    """Describes a rebalance: its time and cause, then its steps with the time since its start."""
     lines = [f"{show_time(story['started_ms'])}  {story['sentence']}"]
     for step in story["steps"]:
         after = max(0, step["timestamp_ms"] - story["started_ms"]) / 1000
         member = step["member_id"]
         client = f" (client {step['client_id']})" if step["client_id"] else ""
-        # The text of a bump names the member that caused it.
+        # The text of an epoch bump already names the member that caused it.
         bump = step["kind"] == EventKind.GROUP_EPOCH_BUMPED.value
         who = f"{member}{client} " if member and not bump else ""
         lines.append(f"  +{after:.3f} s: {who}{step['text']}")

@@ -1,5 +1,5 @@
-"""What flags of the commands about groups name: which log is read (that of a store, or that of a
-cluster), and which groups `groupd groups list` shows, in which order."""
+"""Flags of the commands about groups: which log is read (of a store, or of a cluster), and which
+groups `groupd groups list` shows, in which order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEFAULT_DATA_DIR = Path("./groupd-data")
 
 
 class LogLocation(Struct, frozen=True):
-    """Where an offsets log is. `bootstrap` None: the log of a store. `command_config`: how to
-    log in to a cluster (`groupd.coordinator.cli.kafka.cluster`)."""
+    """The place of an offsets log. `bootstrap` None: it is in a store. `command_config`: how to log
+    in to a cluster (`groupd.coordinator.cli.kafka.cluster`)."""
 
     data_dir: Path
     store: str | None
@@ -32,7 +32,7 @@ def log_location(
     bootstrap: str | None,
     command_config: Path | None = None,
 ) -> LogLocation:
-    """The log that the flags name. Raises UsageError when they name more than one."""
+    """Returns the log that the flags name. Raises UsageError if they name more than one."""
     if bootstrap is not None and (data_dir is not None or store is not None):
         raise UsageError("--bootstrap reads from a cluster: leave --data-dir and --store out")
     check_config(command_config, bootstrap)
@@ -40,14 +40,14 @@ def log_location(
 
 
 def check_config(command_config: Path | None, bootstrap: str | None) -> None:
-    """Raises UsageError for a --command-config that nobody would read."""
+    """Raises UsageError for a --command-config that would not be used."""
     if command_config is not None and bootstrap is None:
         raise UsageError("--command-config is for a cluster: name one with --bootstrap")
 
 
 class GroupsWanted(Struct, frozen=True):
-    """Which groups are shown, with what, and in which order. `text`: part of a group's id, in upper
-    or lower case. Sorted by a number, the largest comes first."""
+    """Which groups are shown, with which columns, in which order. `lag`: with their lag. `text`:
+    part of the id, in upper or lower case. If sorted by a number, the largest comes first."""
 
     lag: bool = False
     sort: str = "name"
@@ -55,12 +55,13 @@ class GroupsWanted(Struct, frozen=True):
 
     @classmethod
     def parse(cls, sort: str, text: str, *, lag: bool) -> GroupsWanted:
-        """To sort by a number is to ask for it. Raises UsageError."""
+        """Makes the filter from flags. If rows are sorted by a number, that number is shown, too.
+        Raises UsageError."""
         one_of(sort, "--sort", SORTS)
         return cls(lag or sort != "name", sort, text)
 
     def of(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows that are wanted, in order."""
+        """Returns the rows that are wanted, in order."""
         part = self.text.casefold()
         found = [row for row in rows if part in row["group_id"].casefold()]
         return sorted(found, key=self._order)

@@ -1,6 +1,8 @@
-"""Groups as any Kafka cluster tells of them, in the shape in which an admin port does. What Kafka
-cannot tell is None, or absent: ages of records, judgements, rebalances, and what a group waits
-for."""
+"""Describes the groups of any Kafka cluster, in the same form as an admin port does.
+
+Facts that Kafka does not tell are None or absent: ages of records, judgements, rebalances, and what
+a group waits for.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ from groupd.coordinator.moves.plan import Current, Ranges
 from groupd.protocol.messages import TopicPartition
 
 _WITHOUT_OFFSETS = "share"
-"""A type of groups whose positions are no committed offsets."""
+"""A type of groups that have no committed offsets."""
 
 
 class _Found(Struct, frozen=True):
-    """What a coordinator says of one group. `described` None: it is of a type that is not
+    """A group as its coordinator describes it. `described` None: groups of this type are not
     described here."""
 
     listed: FoundGroup
@@ -57,8 +59,8 @@ class _Found(Struct, frozen=True):
 
 
 def group_rows(cluster: KafkaCluster, *, lag: bool) -> list[dict[str, Any]]:
-    """A row for each group of all brokers. `lag`: with `members` and `lag`. Of a broker that
-    cannot be asked, and of a group that its client may not see, a line is printed on stderr."""
+    """Returns a row for each group of all brokers. `lag`: rows have `members` and `lag`, too. If a
+    broker does not answer, or a group may not be described, a line is printed on stderr."""
     rows: list[dict[str, Any]] = []
     found: list[_Found] = []
     for node_id, address in sorted(cluster.brokers().items()):
@@ -86,7 +88,8 @@ def group_rows(cluster: KafkaCluster, *, lag: bool) -> list[dict[str, Any]]:
 def group_page(
     cluster: KafkaCluster, group_id: str, now_ms: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The group, and its offsets. The command ends with exit code 1 if there is no such group."""
+    """Returns the group, and its offsets. Without such a group the command ends with exit code
+    1."""
     coordinator = cluster.coordinator(group_id)
     listed = list_groups(coordinator).get(group_id)
     if listed is None:

@@ -1,6 +1,5 @@
-"""`groupd groups offsets` and `groupd groups history`: what a group has committed, now or earlier;
-who moved an offset, when, and from where to where.
-"""
+"""`groupd groups offsets` and `groupd groups history`: the offsets that a group has committed, now
+or earlier, and who moved them, when, and from where to where."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def show_offsets(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Print the offsets by topic and partition; nothing on stdout when nothing was committed."""
+    """Prints the offsets by topic and partition; nothing on stdout if no offset was committed."""
     at_ms = time_of(at)
 
     async def read() -> tuple[str, GroupState]:
@@ -71,7 +70,7 @@ def show_offsets(
 
 
 class HistoryFilter(Struct, frozen=True):
-    """Which changes are shown. The log is only read up to `until_ms`."""
+    """Selects the changes that are shown. The log is only read up to `until_ms`."""
 
     topic: str | None
     partition: int | None
@@ -91,7 +90,7 @@ class HistoryFilter(Struct, frozen=True):
         events: bool,
         every: bool,
     ) -> HistoryFilter:
-        """Raises UsageError."""
+        """Makes the filter from flags. Raises UsageError."""
         if partition is not None and topic is None:
             raise UsageError("--partition needs --topic")
         return cls(topic, partition, time_of(since), time_of(until), events, every)
@@ -111,7 +110,7 @@ class HistoryFilter(Struct, frozen=True):
 def show_history(
     place: LogLocation, group_id: str, wanted: HistoryFilter, retention_ms: int, *, as_json: bool
 ) -> None:
-    """Print one line for each change, while the log is read: a history may be long."""
+    """Prints a line for each change as soon as it is read, because a history may be long."""
 
     async def read() -> int:
         async with open_source(place, group_id) as source:

@@ -42,7 +42,7 @@ FACTS = (
 
 
 def group_of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The group with how it is judged, and its offsets; of both, all pages."""
+    """Returns the group with its judgement, and its offsets; all pages of both."""
     path = path_of(("groups", group))
     found = {**whole_group(admin, path), **judgement_of(admin, path)}
     return found, _whole_offsets(admin, f"{path}/offsets")
@@ -51,14 +51,13 @@ def group_of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[
 def group_of_cluster(
     bootstrap: str, command_config: Path | None, group: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same, of any Kafka cluster. Raises UsageError."""
+    """The same for a group of any Kafka cluster. Raises UsageError."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         return group_page(cluster, group, now_ms())
 
 
 def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
-    """Print the group's facts, its members, its partitions with their offsets, and what it waits
-    for."""
+    """Prints the group's facts, members, partitions with offsets, and what it waits for."""
     if as_json:
         json_line({**found, "offsets": offsets})
         return
@@ -79,15 +78,15 @@ def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
 
 
 def judgement_of(admin: AdminPort, path: str) -> dict[str, Any]:
-    """How the last round over the lag has judged a group, why, and its members that commit
-    nothing."""
+    """Returns the judgement on the group by the last round over the lag, the reason, and the
+    members that commit nothing."""
     lag = get(admin, f"{path}/lag")
     return {name: lag[name] for name in ("judgement", "reason", "silent", "silent_count")}
 
 
 def print_judgement(found: Row, *, wide: bool) -> None:
     if "judgement" not in found:
-        return  # Kafka tells none
+        return  # Kafka has no judgements
     told = found["judgement"] or NOT_KNOWN
     why = f" ({found['reason']})" if found["reason"] else ""
     for part in wrapped(f"judgement: {told}{why}", None if wide else output_width()):
@@ -95,7 +94,7 @@ def print_judgement(found: Row, *, wide: bool) -> None:
 
 
 def print_silent(found: Row, *, wide: bool) -> None:
-    """The members that commit nothing."""
+    """Prints the members that commit nothing."""
     silent = found.get("silent", ())
     lines = [f"{one['text']}: does it poll?" for one in silent]
     more = found.get("silent_count", 0) - len(silent)
@@ -103,7 +102,7 @@ def print_silent(found: Row, *, wide: bool) -> None:
 
 
 def whole_group(admin: AdminPort, path: str) -> dict[str, Any]:
-    """The group, with the members of all pages; other lists may be cut."""
+    """Returns the group with the members of all pages. Other lists may be incomplete."""
     found, *pages = get_pages(admin, path)
     for page in pages:
         found["members"] += page["members"]
@@ -128,7 +127,7 @@ def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
 
 
 def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
-    """Print a title and the lines below it, unless there are none."""
+    """Prints a title and the lines below it, unless there are none."""
     if lines:
         print(f"\n{title}:")
         for line in lines:
@@ -137,7 +136,7 @@ def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
 
 
 def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, object]:
-    """What people see of a member, by column. `lag`: what is known of offsets, by member id."""
+    """The cells of a member, by column. `lag`: facts about members' offsets, by member id."""
     offsets = lag.get(member["member_id"], {})
     return {
         "member": member["member_id"],
@@ -153,7 +152,7 @@ def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, o
 
 
 def _parked(member: Row) -> str:
-    """What a member of a classic group waits for."""
+    """The request in which a member of a classic group waits, "-" if it does not wait."""
     if member.get("join_parked"):
         return "in JoinGroup"
     return "in SyncGroup" if member.get("sync_parked") else "-"
@@ -176,7 +175,7 @@ def _partition(row: Row, at_ms: int) -> dict[str, object]:
 
 
 def wait_text(entry: Row) -> str:
-    """An entry of `blocked` in words."""
+    """Describes an entry of `blocked`."""
     who = f"{entry['member_id']}: " if entry["member_id"] else ""
     left_ms = entry["in_ms"]
     return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({span_text(left_ms)} left)")
@@ -186,20 +185,20 @@ BASIC = ("group_id", "type", "state")
 
 
 def of_daemon(admin: AdminPort) -> list[Row]:
-    """The rows of all nodes of a cluster."""
+    """Returns the rows of all nodes of a cluster."""
     return [
         group for node in nodes_of(admin) for page in get_pages(node, "/groups") for group in page
     ]
 
 
 def of_cluster(bootstrap: str, command_config: Path | None, *, lag: bool) -> list[Row]:
-    """The rows of all brokers. Raises UsageError."""
+    """Returns the rows of all brokers. Raises UsageError."""
     with asking(), open_cluster(bootstrap, command_config) as cluster:
         return [*group_rows(cluster, lag=lag)]
 
 
 def show_groups(rows: Iterable[Row], wanted: GroupsWanted, *, as_json: bool, wide: bool) -> None:
-    """Print one row for each group."""
+    """Prints one row for each group."""
     found = wanted.of(rows)
     if as_json:
         for row in found:
@@ -211,7 +210,7 @@ def show_groups(rows: Iterable[Row], wanted: GroupsWanted, *, as_json: bool, wid
 
 
 def group_cells(row: Row, now_ms: int) -> dict[str, object]:
-    """What people see of a group, by column; "-" for what is not known."""
+    """The cells of a group, by column; "-" if a value is not known."""
     last = row.get("last_rebalance")
     return {
         **_basic(row),

@@ -1,4 +1,4 @@
-"""`groupd groups reset` and `restore`: move a group's committed offsets, through its coordinator
+"""`groupd groups reset` and `restore`: move a group's committed offsets through its coordinator
 (`groupd.coordinator.moves.mover`)."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"(offset|shift)[ :=]?\s*([+-]?\d{1,19})", re.ASCII)
 _TOPIC = re.compile(r"([\w.-]+)(?::(\d{1,9}(?:,\d{1,9})*))?", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
 _LEAST_TIME_DIGITS = 12
-"""A shorter number would be a time before 1974: whoever writes it means an offset."""
+"""A shorter number would be a time before 1974, so the user probably means an offset."""
 
 T = TypeVar("T")
 Topics = Mapping[str, Sequence[int] | None]
@@ -63,7 +63,7 @@ Topics = Mapping[str, Sequence[int] | None]
 
 
 def parse_to(text: str, now_ms: int) -> WantedReset:
-    """What `--to` means. Raises UsageError."""
+    """Parses `--to`. Raises UsageError."""
     if text in (ResetTarget.EARLIEST.value, ResetTarget.LATEST.value):
         return WantedReset(ResetTarget(text))
     number = _NUMBER.fullmatch(text)
@@ -82,7 +82,7 @@ def parse_to(text: str, now_ms: int) -> WantedReset:
 
 
 def parse_topics(texts: Sequence[str]) -> Topics:
-    """What `--topic` means: {"orders": (0, 1)} for "orders:0,1". Raises UsageError."""
+    """Parses `--topic`: {"orders": (0, 1)} for "orders:0,1". Raises UsageError."""
     found: dict[str, Sequence[int] | None] = {}
     for text in texts:
         match = _TOPIC.fullmatch(text)
@@ -98,8 +98,8 @@ def parse_topics(texts: Sequence[str]) -> Topics:
 
 
 class KafkaGroupOffsets:
-    """`mover.GroupOffsets` over a connection. `stored`: where the group's history is read; None: in
-    the cluster, too. Raises KafkaError, UsageError, UnreadableLog, LogError."""
+    """`mover.GroupOffsets` over a connection. `stored`: the log from which the group's history is
+    read; None: the one in the cluster. Raises KafkaError, UsageError, UnreadableLog, LogError."""
 
     part_bytes = PART_BYTES
 
@@ -158,7 +158,7 @@ class KafkaGroupOffsets:
 def _tried(
     part: Iterable[TopicPartition], ask: Callable[[], Mapping[TopicPartition, ErrorCode]]
 ) -> Errors:
-    """`ask` sends the part and returns the codes that come back."""
+    """Returns the errors of a part. `ask` sends it and returns the code of each partition."""
     try:
         answer = ask()
     except KafkaError as error:
@@ -178,7 +178,7 @@ def reset_group(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Show the plan, and write it with `apply`."""
+    """Prints the plan. `apply`: also writes it."""
 
     async def work() -> None:
         with open_cluster(bootstrap, command_config) as cluster:
@@ -210,7 +210,7 @@ def restore_group(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Show the plan, and write it with `apply`. `stored` None: the history is read from the
+    """Prints the plan. `apply`: also writes it. `stored` None: the history is read from the
     cluster, too. Raises UsageError."""
 
     async def work() -> None:
@@ -232,8 +232,8 @@ def restore_group(
 
 
 async def carry_out(group: GroupOffsets, plan: PlannedMove, *, apply: bool) -> None:
-    """With `apply` write the plan, else say how many offsets would be written. The command ends
-    with exit code 1 if the plan is refused, or if not all is written as planned."""
+    """Writes the plan if `apply`, else prints how many offsets would be written. The command ends
+    with exit code 1 if the plan is refused, or if something is not written as planned."""
     if plan.refusal:
         fail(plan.refusal)
     count = sum(step.is_write for step in plan.steps)

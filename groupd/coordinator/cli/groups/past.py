@@ -1,6 +1,5 @@
-"""Finds the point of a group's past that the flags name, and the log that tells of it: in the store
-itself, or in any cluster that serves `__consumer_offsets`.
-"""
+"""Finds the point of a group's past that the flags name, and the log to read it from: in the store,
+or in any cluster that serves `__consumer_offsets`. Also how commands about groups fail."""
 
 from __future__ import annotations
 
@@ -43,8 +42,8 @@ def now_ms() -> int:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end. If something cannot be read or asked, the command prints one line and
-    ends with exit code 1. A UsageError passes, and ends it with exit code 2."""
+    """Runs `work` to its end. If something cannot be read or a broker does not answer, the command
+    prints one line and ends with exit code 1. A UsageError passes and leads to exit code 2."""
     try:
         return asyncio.run(work)
     except (KafkaError, UnreadableLog, LogError) as error:
@@ -53,8 +52,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """If a broker does not answer or refuses, the command prints one line and ends with exit code
-    1."""
+    """In this context, if a broker does not answer or refuses, the command prints one line and ends
+    with exit code 1."""
     try:
         yield
     except KafkaError as error:
@@ -67,18 +66,18 @@ def fail(reason: str) -> NoReturn:
 
 
 def note(text: str) -> None:
-    """Print a remark for people, on stderr."""
+    """Prints a remark for people on stderr."""
     print(f"groupd: {text}", file=sys.stderr)
 
 
 def time_of(at: str | None) -> int | None:
-    """Raises UsageError."""
+    """Parses a time, None stays None. Raises UsageError."""
     return None if at is None else parse_time(at, now_ms())
 
 
 async def extent_at(source: GroupLog, group_id: str, at_ms: int | None) -> Extent:
-    """How far the log can answer. None = up to its end. Raises UsageError for a time before the
-    history that the log still has."""
+    """Returns the part of the log to read for the state at `at_ms`; None = up to its end. Raises
+    UsageError for a time before the history that the log still has."""
     try:
         return await extent_of(source, group_id, at_ms)
     except BeforeHistory as error:
@@ -92,7 +91,7 @@ async def extent_at(source: GroupLog, group_id: str, at_ms: int | None) -> Exten
 async def past_state(
     source: GroupLog, group_id: str, at_ms: int | None, at_log_offset: int | None = None
 ) -> GroupState:
-    """The group at a time, after the record at a log offset, or now. Raises UsageError."""
+    """Returns the state at a time, after the record at a log offset, or now. Raises UsageError."""
     if at_ms is not None and at_log_offset is not None:
         raise UsageError("--at and --at-log-offset name two points: give one of them")
     extent = await extent_at(source, group_id, at_ms)
@@ -118,7 +117,7 @@ READ_BYTES = 4 * 1024 * 1024
 
 @asynccontextmanager
 async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupLog]:
-    """Raises UsageError when there is nothing to read from."""
+    """Yields the log with the group's history. Raises UsageError if there is no log to read."""
     if place.bootstrap is not None:
         with open_cluster(place.bootstrap, place.command_config) as cluster:
             yield cluster_source(cluster, group_id)
@@ -163,7 +162,7 @@ class _StoreSource:
 
 
 def cluster_source(cluster: KafkaCluster, group_id: str) -> GroupLog:
-    """The group's log in a cluster. Raises KafkaError."""
+    """Returns the group's log in a cluster. Raises KafkaError."""
     topic = cluster.topics([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
     if topic is None:
         raise KafkaError(f"the cluster has no {OFFSETS_TOPIC} yet: nobody has committed anything")
@@ -199,4 +198,4 @@ class _ClusterSource:
                     yield payload
                     offset = header.next_offset
             if offset == before:
-                return  # the rest has been compacted away
+                return  # the rest was compacted away

@@ -1,4 +1,4 @@
-"""Shows groups, offsets and changes: as JSON lines for programs, as tables for people."""
+"""Prints groups, offsets and changes: as JSON lines for programs, as tables for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_KNOWN = "not known yet"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> None:
-    """Print a header, a rule and the rows. Numbers are aligned right. `wide`: nothing is cut."""
+    """Prints a header, a rule and the rows. Numbers are aligned right. `wide`: no line is cut."""
     shown = [[_one_line(cell) for cell in row] for row in rows]
     for line in drawn(columns, shown, None if wide else output_width()):
         print(line)
@@ -42,15 +42,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: boo
 def table_of(
     rows: Sequence[Mapping[str, object]], *, wide: bool = False, empty: Sequence[str] = ()
 ) -> None:
-    """Print rows by column, without the columns that are "-" in every row. `empty`: the columns of
-    a table without rows; none = it is not printed."""
+    """Prints rows by column, without columns that are "-" in every row. `empty`: the columns of a
+    table without rows; if empty, such a table is not printed."""
     columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)] if rows else empty
     if columns:
         table(columns, [[row[name] for name in columns] for row in rows], wide=wide)
 
 
 def or_dash(value: object) -> object:
-    """The value, or "-" for one that is not there."""
+    """Returns the value, "-" for None and ""."""
     if value is None or value == "":
         return "-"
     return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
@@ -61,13 +61,14 @@ def ago(time_ms: int | None, now_ms: int) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """How long something has lasted."""
+    """A length of time for people."""
     return "-" if seconds is None else span_text(int(seconds * 1000))
 
 
 def judged(row: Mapping[str, Any]) -> dict[str, object]:
-    """How long the oldest record has waited, and the judgement, by column. What the admin port does
-    not know yet is said; what Kafka does not tell, or nothing is committed for, is "-"."""
+    """The cells of the oldest record's waiting time and of the judgement, by column. If the admin
+    port does not know a value yet, the cell says so. It is "-" if Kafka does not tell it, or if no
+    offset is committed."""
     if "judgement" not in row or row.get("committed_offset", 0) is None:
         return {"lag time": "-", "judgement": "-"}
     age = row["lag_seconds"]
@@ -78,12 +79,12 @@ def judged(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def output_width() -> int:
-    """The number of columns of the terminal, or `WIDTH` without one."""
+    """The number of columns of the terminal; `WIDTH` if there is none."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
 def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """The lines of a table, of at most `width` characters unless it has too many columns."""
+    """The lines of a table, of at most `width` characters unless there are too many columns."""
     by_column = [[name, *(row[index] for row in rows)] for index, name in enumerate(columns)]
     wanted = [max(map(len, cells)) for cells in by_column]
     widths = wanted if width is None else _fitted(wanted, width - len(GAP) * (len(columns) - 1))
@@ -94,7 +95,7 @@ def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
 
 
 def cut(text: str, width: int) -> str:
-    """`text` in at most `width` characters: its beginning and its end."""
+    """Shortens `text` to `width` characters: its beginning and its end stay."""
     if len(text) <= width:
         return text
     left = width - len(CUT)
@@ -103,21 +104,21 @@ def cut(text: str, width: int) -> str:
 
 
 def wrapped(line: str, width: int | None) -> list[str]:
-    """The line, wrapped to `width`; further lines are indented. `width` None: not wrapped."""
+    """Wraps the line to `width`; further lines are indented. `width` None: it is not wrapped."""
     if width is None:
         return [line]
     return textwrap.wrap(line, width, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def _fitted(wanted: list[int], width: int) -> list[int]:
-    """Column widths that fit into `width`: the widest columns become narrower first, down to
+    """Column widths that fit into `width`. The widest columns shrink first, but not below
     `LEAST`."""
     cap = max(wanted, default=0)
     while cap > LEAST and sum(min(one, cap) for one in wanted) > width:
         cap -= 1
     widths = [min(one, cap) for one in wanted]
     for index, one in enumerate(wanted):
-        # Give back the characters that the last step took too many.
+        # The last step may have taken too many characters: give them back.
         spare = width - sum(widths)
         if spare > 0:
             widths[index] = min(one, widths[index] + spare)
@@ -204,7 +205,8 @@ def _author_fields(author: Author) -> dict[str, Any]:
 
 
 def change_line(change: Change) -> str:
-    """One line: the time, the place, what changed, who changed it, and the offset in the log."""
+    """Describes a change in one line: the time, the offset in the log, the partition or the event,
+    the change, and who made it."""
     where = f"@{change.log_offset}"
     if isinstance(change, LoggedGroupEvent):
         facts = [change.member_id] if change.member_id else []

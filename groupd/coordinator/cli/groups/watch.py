@@ -1,4 +1,4 @@
-"""`groupd groups watch`: a daemon's groups in a terminal, asked for again and again."""
+"""`groupd groups watch`: shows a daemon's groups in a terminal, and refreshes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from groupd.coordinator.lag.rows import judgement_text
 from groupd.coordinator.plain_text import span_text
 
 JUDGEMENTS = [judgement_text(one) for one in reversed(SEVERITY)]
-"""The worst comes first; None = not known yet."""
+"""The worst judgement comes first. None = not known yet."""
 _COLOURS = {"stalled": "red", "stopped": "magenta", "rewound": "cyan", "behind": "yellow"}
 _WIDE = 110
 """From this width on, a frame shows why a group rebalanced."""
@@ -39,21 +39,21 @@ _OF_GROUPS = ("group_id", "state", "members", "lag", "lag time", "judgement")
 _OF_REBALANCES = ("last rebalance", "cause")
 _OF_MEMBERS = ("member", "client", "state", "epoch", "owns", "lag", "last commit")
 _FRAME_LINES = 6
-"""Lines of a frame that are no rows: its title, the head and the rule of the table, the lines
-below."""
+"""The lines of a frame that are not rows: its title, the header and the rule of the table, and the
+lines below the table."""
 _LINES_MAX = 5
-"""How many waits and deadlines of a group are shown."""
+"""How many waits and deadlines of a group are shown at most."""
 
 
 class FrameSize(Struct, frozen=True):
-    """The room for a frame, in characters."""
+    """The space for a frame, in characters."""
 
     columns: int
     lines: int
 
 
 def groups_frame(rows: Sequence[Row], at_ms: int, size: FrameSize, trouble: str = "") -> Group:
-    """All groups, those first that somebody should look at. `trouble`: why it may not be all."""
+    """All groups, the worst first. `trouble`: why groups may be missing."""
     ordered = sorted(rows, key=_worst_first)
     names = [*_OF_GROUPS, *(_OF_REBALANCES if size.columns >= _WIDE else ())]
     cells = [group_cells(row, at_ms) for row in ordered[: size.lines - _FRAME_LINES]]
@@ -82,7 +82,7 @@ def group_frame(found: Row, offsets: Row, size: FrameSize, trouble: str = "") ->
 
 
 def trouble_frame(trouble: str) -> Group:
-    """Nothing is known yet."""
+    """A frame while nothing is known yet."""
     return _frame("groupd", [], trouble)
 
 
@@ -100,7 +100,7 @@ def _table(names: Sequence[str], cells: Sequence[Mapping[str, object]], columns:
     rows = [[str(row[name]) for name in names] for row in cells]
     head, rule, *lines = drawn(names, rows, columns)
     colours = [_COLOURS.get(str(row.get("judgement")), "") for row in cells]
-    # Text, because an id may look like rich's markup.
+    # `Text` is used because a group id may look like rich's markup.
     shown = [_line(line, colour) for line, colour in zip(lines, colours, strict=True)]
     return [_line(head, "dim"), _line(rule, "dim"), *shown]
 
@@ -130,19 +130,21 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-# Without a terminal one frame is printed as text.
+# The command ------------------------------------------------------------------------------------
+
+# Without a terminal, one frame is printed as text.
 
 EVERY_S = 2.0
 ANSWER_S = 2.0
-"""How long an answer may take: meanwhile no key is read."""
+"""How long an answer may take. Keys are not read while the command waits for it."""
 PAGES_MAX = 5
-"""The most pages of groups that are asked of a node: a watched daemon is asked again soon."""
+"""How many pages of groups a node is asked for: the command asks again soon."""
 
 Frame = Callable[[FrameSize], Group]
 
 
 def watch(group: str | None, admin: AdminPort) -> None:
-    """Draw until the user ends it."""
+    """Draws frames until the user ends the command."""
     draw = _all_groups(nodes_of(admin)) if group is None else _one_group(admin, group)
     console = Console()
     if not (console.is_terminal and sys.stdin.isatty()):
@@ -197,7 +199,7 @@ def _one_group(admin: AdminPort, group: str) -> Frame:
 
 @contextmanager
 def _unbuffered_keys() -> Iterator[None]:
-    """Keys come at once and are not echoed."""
+    """In this context keys are read at once and not echoed."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     try:
@@ -209,8 +211,9 @@ def _unbuffered_keys() -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[int]:
-    """A file that can be read once there was a SIGINT. An exception in the middle of drawing might
-    be lost: Python drops those that are raised while it frees objects."""
+    """Yields a file descriptor that can be read once there was a SIGINT. KeyboardInterrupt in the
+    middle of drawing might be lost, because Python drops exceptions that are raised while it frees
+    objects."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     waked = signal.set_wakeup_fd(writable)
@@ -225,8 +228,8 @@ def _interrupts() -> Iterator[int]:
 
 
 def _wants_end(interrupts: int, within_s: float) -> bool:
-    """Waits for an interrupt or a key; other keys than q are ignored. The end of the input counts
-    as q."""
+    """Waits for an interrupt or a key, and returns whether the user wants to end the command. Keys
+    other than q are ignored. The end of the input counts as q."""
     until = time.monotonic() + within_s
     keyboard = sys.stdin.fileno()
     while (left := until - time.monotonic()) > 0:

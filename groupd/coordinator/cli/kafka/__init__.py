@@ -1,1 +1,1 @@
-"""How commands ask a Kafka cluster: they wait for each reply of `groupd.client`."""
+"""Requests of commands to a Kafka cluster: each call waits for its reply from `groupd.client`."""

@@ -1,4 +1,4 @@
-"""The requests about topics, groups and offsets that the command line makes."""
+"""The requests about topics, groups and offsets that commands send to brokers."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def check(connection: BlockingConnection, error: ErrorCode, message: str | None 
 def metadata(
     connection: BlockingConnection, topics: Sequence[str] | None, *, strict: bool = True
 ) -> ClusterMetadata:
-    """The cluster's brokers and topics; None = all topics. Topics that do not exist are absent;
-    none is created. `strict`: a topic with any other error is a KafkaError; otherwise it is absent,
-    too."""
+    """Returns the cluster's brokers and topics. `topics` None = all. Topics that do not exist are
+    absent and are not created. `strict`: raises KafkaError if a topic has another error; otherwise
+    such a topic is absent, too."""
     asked = None if topics is None else tuple([(name, NO_TOPIC_ID) for name in topics])
     reply: MetadataReply = connection.call(MetadataRequest(asked, allow_auto_topic_creation=False))
     found = {}
@@ -113,7 +113,7 @@ def metadata(
 
 
 def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str, int]:
-    """The host and port of the group's coordinator."""
+    """Returns the host and port of the group's coordinator."""
     reply: FindCoordinatorReply = connection.call(FindCoordinatorRequest((group_id,)))
     (found,) = reply.coordinators
     if found.error:
@@ -124,8 +124,8 @@ def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str
 def list_offsets(
     connection: BlockingConnection, places: Sequence[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    """The offsets for `timestamp` by partition: EARLIEST, LATEST, or the first record of that time
-    or later, -1 where there is none. Partitions that fail are absent."""
+    """Returns offsets by partition. `timestamp`: EARLIEST, LATEST, or a time in ms for the first
+    record of that time or later (-1 if there is none). Partitions that fail are absent."""
     topics = [
         ListOffsetsTopic(name, tuple([ListOffsetsPartition(one, timestamp) for one in numbers]))
         for name, numbers in _by_topic(places)
@@ -142,7 +142,7 @@ def list_offsets(
 def fetch(
     connection: BlockingConnection, topic: str, partition: int, offset: int, max_bytes: int
 ) -> bytes:
-    """The batches from the one that holds `offset` on; the last one may be cut off."""
+    """Returns batches, beginning with the one that holds `offset`. The last one may be cut off."""
     asked = FetchDataTopic(topic, NO_TOPIC_ID, (FetchPartition(partition, offset, max_bytes),))
     request = FetchRequest((asked,), max_wait_ms=1000, max_bytes=max_bytes)
     reply: FetchReply = connection.call(request, _FETCH)
@@ -155,8 +155,8 @@ def fetch(
 def commit_offsets(
     connection: BlockingConnection, group_id: str, offsets: Mapping[TopicPartition, Current]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Commit as an operator does: no member, generation -1. Returns an error code for each
-    partition."""
+    """Commits as an administrator does: without a member, generation -1. Returns an error code for
+    each partition."""
 
     def partition(place: TopicPartition) -> CommitPartition:
         wanted = offsets[place]
@@ -172,7 +172,7 @@ def commit_offsets(
 
 
 def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[TopicPartition, Current]:
-    """Everything that the group has committed, by partition."""
+    """Returns everything that the group has committed, by partition."""
     request = OffsetFetchRequest((OffsetFetchGroup(group_id, None),))
     reply: OffsetFetchReply = connection.call(request, _OFFSET_FETCH)
     (group,) = reply.groups
@@ -191,7 +191,7 @@ def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[TopicPa
 def delete_offsets(
     connection: BlockingConnection, group_id: str, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Delete the offsets. Returns an error code for each partition."""
+    """Deletes the offsets. Returns an error code for each partition."""
     topics = [FetchTopic(name, tuple(numbers)) for name, numbers in _by_topic(places)]
     reply: OffsetDeleteReply = connection.call(OffsetDeleteRequest(group_id, tuple(topics)))
     return dict.fromkeys(places, reply.error) if reply.error else _errors(reply.topics)
@@ -209,13 +209,13 @@ def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
 
 
 ASKED_AT_ONCE = 100
-"""The most groups in one request."""
+"""The most groups that one request describes."""
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
 
 class FoundGroup(Struct, frozen=True):
-    """`group_type`: "classic", "consumer" or another type of Kafka; None if the broker does not
-    tell, as before Kafka 3.8."""
+    """`group_type`: "classic", "consumer" or another of Kafka's types; None if the broker does not
+    tell it, as brokers before Kafka 3.8."""
 
     group_id: str
     state: str
@@ -224,8 +224,8 @@ class FoundGroup(Struct, frozen=True):
 
 
 class KafkaMember(Struct, frozen=True):
-    """A member as a broker describes it. `owned`: its partitions by topic. `epoch` None: a member
-    of a classic group."""
+    """A member as a broker describes it. `owned`: its partitions by topic. `epoch`: None for a
+    member of a classic group."""
 
     member_id: str
     instance_id: str | None
@@ -236,8 +236,8 @@ class KafkaMember(Struct, frozen=True):
 
 
 class KafkaGroup(Struct, frozen=True):
-    """A group as its coordinator describes it. Epochs are those of consumer groups; the assignor
-    of a classic group is its protocol."""
+    """A group as its coordinator describes it. Only consumer groups have epochs. The assignor of a
+    classic group is its protocol."""
 
     group_id: str
     group_type: str
@@ -249,7 +249,7 @@ class KafkaGroup(Struct, frozen=True):
 
 
 def list_groups(connection: BlockingConnection) -> dict[str, FoundGroup]:
-    """The groups that this broker coordinates, by id."""
+    """Returns the groups that this broker coordinates, by id."""
     reply: ListGroupsReply = connection.call(ListGroupsRequest())
     if reply.error:
         raise KafkaError(f"groups cannot be listed: {reply.error.name}")
@@ -264,8 +264,8 @@ def list_groups(connection: BlockingConnection) -> dict[str, FoundGroup]:
 def describe_groups(
     connection: BlockingConnection, groups: Sequence[FoundGroup]
 ) -> dict[str, KafkaGroup]:
-    """The groups of the classic and of the consumer protocol among `groups`, by id; a group of
-    another type, or that is gone meanwhile, is absent. All are coordinated by this broker."""
+    """Describes the classic and consumer groups among `groups`, by id. Groups of other types, and
+    groups that were deleted meanwhile, are absent. This broker must coordinate all of them."""
     consumer = [one.group_id for one in groups if one.group_type == _CONSUMER]
     classic = [one.group_id for one in groups if one.group_type in (_CLASSIC, None)]
     return {
@@ -331,7 +331,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
 
 
 def _assigned(data: bytes) -> dict[str, tuple[int, ...]]:
-    """Empty where only the group's own clients can read it."""
+    """The partitions of an assignment; none if only the group's clients understand its format."""
     try:
         return dict(parse_assignment(data).partitions) if data else {}
     except MalformedSubscription:

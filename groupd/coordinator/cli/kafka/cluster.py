@@ -1,6 +1,5 @@
-"""A cluster of brokers: which of them leads a partition or coordinates a group, and how commands
-connect to it when it is secured.
-"""
+"""A cluster of brokers for commands: which broker leads a partition or coordinates a group, and how
+commands connect to a secured cluster."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ from groupd.protocol.messages import TopicPartition
 
 
 class KafkaCluster:
-    """A context manager. Connections are opened when they are first needed, and then kept.
-    `servers`: addresses of brokers, of which one has to answer."""
+    """The brokers of a cluster, as a context manager. Connections are opened when they are first
+    needed, and kept. `servers`: addresses of brokers, of which at least one must answer."""
 
     def __init__(
         self, servers: Sequence[tuple[str, int]], security: ClientSecurity = UNPROTECTED
@@ -70,8 +69,8 @@ class KafkaCluster:
         return self._connections[address]
 
     def any(self) -> BlockingConnection:
-        """An open connection: the oldest, to the first of the servers that answered. Raises the
-        KafkaError of the first one if none does."""
+        """Returns an open connection: the oldest one, to the first of `servers` that answered. If
+        none answers, raises the KafkaError of the first one."""
         refused: KafkaError | None = None
         for address in (*self._connections, *self._servers):
             try:
@@ -82,14 +81,14 @@ class KafkaCluster:
         raise refused
 
     def brokers(self) -> Mapping[int, tuple[str, int]]:
-        """The address of each broker, by node id."""
+        """Returns the address of each broker, by node id."""
         return calls.metadata(self.any(), ()).brokers
 
     def coordinator(self, group_id: str) -> BlockingConnection:
         return self.at(calls.find_coordinator(self.any(), group_id))
 
     def topics(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
-        """The topics that exist, of those that are asked for."""
+        """Returns the topics among `names` that exist."""
         return calls.metadata(self.any(), names).topics
 
     def leader(self, topic: str, partition: int) -> BlockingConnection:
@@ -101,8 +100,8 @@ class KafkaCluster:
         raise KafkaError(f"{topic}-{partition} has no leader now")
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of partitions; a partition that cannot be asked is
-        absent."""
+        """Returns the first offset and the end of partitions. A partition whose leader does not
+        answer is absent."""
         bounds: dict[TopicPartition, tuple[int, int]] = {}
         for connection, led in self._by_leader(set(places)):
             starts = calls.list_offsets(connection, led, calls.EARLIEST)
@@ -111,8 +110,8 @@ class KafkaCluster:
         return bounds
 
     def at_time(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-        """The offset of the first record of that time or later; a partition that has none, or
-        cannot be asked, is absent."""
+        """Returns the offset of the first record of that time or later. Partitions without such a
+        record, or whose leader does not answer, are absent."""
         found: dict[TopicPartition, int] = {}
         for connection, led in self._by_leader(set(places)):
             answer = calls.list_offsets(connection, led, time_ms)
@@ -122,7 +121,8 @@ class KafkaCluster:
     def _by_leader(
         self, wanted: Set[TopicPartition]
     ) -> Iterator[tuple[BlockingConnection, list[TopicPartition]]]:
-        """The partitions by the broker that leads them, without those whose leader is away."""
+        """Yields the partitions of each broker that leads some of them. Partitions whose leader
+        cannot be reached are left out."""
         names = sorted({topic for topic, _ in wanted})
         found = calls.metadata(self.any(), names, strict=False)
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -138,11 +138,13 @@ class KafkaCluster:
             yield connection, led
 
 
-# Used are `security.protocol`, `sasl.mechanism`, `sasl.jaas.config` (PLAIN and SCRAM),
-# `sasl.oauthbearer.token.endpoint.url` (OAUTHBEARER: a file with the token),
+# The settings of --command-config ---------------------------------------------------------------
+
+# These settings of the file are used: `security.protocol`, `sasl.mechanism`, `sasl.jaas.config`
+# (PLAIN and SCRAM), `sasl.oauthbearer.token.endpoint.url` (OAUTHBEARER: a file with the token),
 # `ssl.truststore.location` or `ssl.truststore.certificates`, `ssl.keystore.location`,
-# `ssl.key.password` and `ssl.endpoint.identification.algorithm`. Other keys are left alone. Stores
-# are PEM files.
+# `ssl.key.password` and `ssl.endpoint.identification.algorithm`. Other keys are ignored. Stores are
+# PEM files.
 
 FLAG = "--command-config"
 _KEYS = "a private key and its certificate in PEM; ssl.key.password opens an encrypted key"
@@ -152,13 +154,13 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def open_cluster(bootstrap: str, command_config: Path | None) -> KafkaCluster:
-    """The cluster of `--bootstrap`, for a `with` statement. Raises UsageError; entering it raises
-    KafkaError."""
+    """Returns the cluster of `--bootstrap`, for a `with` statement. Raises UsageError. To enter it
+    raises KafkaError."""
     return KafkaCluster(servers(bootstrap, "--bootstrap"), client_security(command_config))
 
 
 def client_security(command_config: Path | None) -> ClientSecurity:
-    """What the file says; without one, nothing is protected. Raises UsageError."""
+    """Reads TLS and login from the file; without a file there is neither. Raises UsageError."""
     if command_config is None:
         return UNPROTECTED
     given = properties_file(command_config, FLAG)
@@ -212,7 +214,7 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != ""
     if keys is not None:
-        # With a password OpenSSL never asks the terminal for one.
+        # If a password is given, even an empty one, OpenSSL does not ask for it on the terminal.
         with _named(f"ssl.keystore.location={keys}", _KEYS):
             context.load_cert_chain(keys, password=given.get("ssl.key.password", ""))
     return context
@@ -220,8 +222,8 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
 
 @contextmanager
 def _named(setting: str, wanted: str) -> Iterator[None]:
-    """Tells a failure as a UsageError that names the setting. OpenSSL often does not say what is
-    wrong, so the error says what is `wanted`."""
+    """Turns an error into a UsageError that names the setting. OpenSSL often does not say what is
+    wrong, so the message says what is `wanted`."""
     try:
         yield
     except (ssl.SSLError, ValueError, TypeError):  # TypeError: not ASCII

@@ -1,4 +1,4 @@
-"""Commands wait for each reply: a connection whose calls block their thread."""
+"""A connection for commands: its calls block the thread until the reply is there."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class KafkaError(Exception):
-    """The broker did not answer, or refused; `str()` is one line."""
+    """The broker did not answer, or it refused. `str()` is one line."""
 
 
 class ClientLoop:
-    """An event loop on a thread of its own, so that a command may wait inside of `asyncio.run`,
-    too. The connections that it has opened end with it."""
+    """An event loop on a thread of its own, so that a command can wait even inside `asyncio.run`.
+    `close` also closes the connections that it has opened."""
 
     def __init__(self, security: ClientSecurity = UNPROTECTED) -> None:
         self._security = security
@@ -32,18 +32,18 @@ class ClientLoop:
         self._thread.start()
 
     def open(self, host: str, port: int) -> BlockingConnection:
-        """Raises KafkaError."""
+        """Opens a connection. Raises KafkaError."""
         connection = KafkaConnection(f"{host}:{port}", CLIENT_ID, SystemClock(), self._security)
         self.wait(connection.open(host, port))
         self._connections.append(connection)
         return BlockingConnection(connection, self)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result. Raises KafkaError."""
+        """Returns the result of `work`. Raises KafkaError."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except CallFailed as error:
-            # Brokers do not say why they close.
+            # Brokers do not say why they close a connection, so the message gives a hint.
             closed = isinstance(error.__cause__, ConnectionError) and self._security.login is None
             hint = "; does the broker want TLS or a login (--command-config)?" if closed else ""
             raise KafkaError(f"{error}{hint}") from None
@@ -57,7 +57,7 @@ class ClientLoop:
     async def _close(self) -> None:
         for connection in self._connections:
             connection.close("not used any more")
-        await asyncio.sleep(0)  # sockets are closed in the next turn
+        await asyncio.sleep(0)  # sockets are closed in the loop's next iteration
 
 
 class BlockingConnection:

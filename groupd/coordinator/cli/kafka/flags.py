@@ -13,7 +13,7 @@ from groupd.coordinator.cli.parse import one_of
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 BOOTSTRAP = ("--bootstrap", "--bootstrap-server")
-"""The name of the flag, and that which Kafka's tools have for it."""
+"""The names of the flag: groupd's, and the one of Kafka's tools."""
 
 BROKERS = (
     "Brokers of the cluster, HOST:PORT with commas between them: the first that answers is asked."
@@ -28,7 +28,7 @@ CommandConfig = Annotated[
     ),
 ]
 FORMAT = ("--format", "--output", "-o")
-"""The names of the flag that chooses between text for people and JSON for programs."""
+"""The names of the flag that chooses between a table for people and JSON for programs."""
 
 Format = Annotated[
     str,
@@ -44,6 +44,6 @@ Wide = Annotated[
 
 
 def is_json(output: str) -> bool:
-    """Raises UsageError."""
+    """Whether --format is json. Raises UsageError."""
     one_of(output, "--format", ("table", "json"))
     return output == "json"

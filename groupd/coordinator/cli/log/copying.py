@@ -1,7 +1,7 @@
 """Copies a running cluster's offsets log into segment files.
 
-Batches are copied byte by byte as Fetch serves them, with markers and aborted transactions. Of each
-partition, everything is copied up to the end that it has when its copying begins.
+Batches are copied byte by byte as Fetch serves them, with markers and aborted transactions. Each
+partition is copied up to the end that it has when its copying begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FETCH_BYTES = 8 * 1024 * 1024
 
 
 def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
-    """Copy the log; returns the numbers of (partitions, batches, records). Raises KafkaError,
+    """Copies the log. Returns (partitions, batches, records) copied. Raises KafkaError,
     LogToolError."""
     topics = calls.metadata(cluster.any(), None).topics
     offsets = topics.get(OFFSETS_TOPIC)
@@ -42,7 +42,7 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
         }
         for topic in sorted(topics.values(), key=lambda topic: topic.name)
     }
-    # `import --create-topics` needs this, and the log does not say it.
+    # `import --create-topics` needs these facts, which are not in the log.
     (target / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return len(offsets.partitions), batches, records
 

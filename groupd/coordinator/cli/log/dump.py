@@ -58,8 +58,8 @@ def dump(
         run(_dump(path, place, store, groups, partitions, (from_time, to_time), types, output))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has closed it. Python must not fail again when it flushes at
-        # exit.
+        # The reader of stdout has closed it. Python flushes stdout at exit, which must not fail
+        # again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -96,10 +96,10 @@ async def _import(
 async def _target(
     url: str | None, data_dir: Path, dry_run: bool
 ) -> AsyncIterator[tuple[Target | None, States]]:
-    """The store, locked; for a dry run only a reader, or None when there is no store yet."""
+    """Yields the locked store. For a dry run it is a reader, or None if there is no store yet."""
     from groupd.storage.open import create_reader, create_store, database_file
 
-    reader = create_reader(url, data_dir)  # refuses a store in memory
+    reader = create_reader(url, data_dir)  # raises an error for a store in memory
     if not dry_run:
         store = create_store(url, data_dir)
         await store.start()
@@ -129,7 +129,7 @@ async def _no_states(_: Sequence[str]) -> Mapping[str, LogState]:
 
 
 def report(plan: ImportPlan, dry_run: bool) -> list[str]:
-    """Lines that say what the import did, or would do."""
+    """Returns lines that say what the import did, or would do."""
     tally = plan.tally
     verb = "would import" if dry_run else "imported"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.groups.items()))

@@ -1,4 +1,4 @@
-"""What the commands of `groupd log` share: the flags for the place of a log, and how errors are
+"""Shared by the commands of `groupd log`: flags for the place of a log, and how errors are
 shown."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GroupsOption = Annotated[
 
 
 def where(data_dir: Path | None, store: str | None, path: Path | None = None) -> Path:
-    """The data directory that the flags name. Raises UsageError when they name two places."""
+    """Returns the data directory that the flags name. Raises UsageError if they name two places."""
     named = [
         flag
         for flag, value in (("PATH", path), ("--data-dir", data_dir), ("--store", store))
@@ -54,7 +54,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end. An error that stops the tool becomes one line and exit code 2."""
+    """Runs `work` to its end. An error that stops it is raised as a UsageError of one line."""
     from groupd.coordinator.logtools.entries import LogToolError
     from groupd.storage.log import LogError
 
@@ -63,14 +63,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except (LogToolError, LogError) as error:
         raise UsageError(str(error)) from None
     except BrokenPipeError:
-        raise  # the command handles that its output was closed
+        raise  # the command handles it
     except OSError as error:
         raise UsageError(f"{error.filename or 'system'}: {error.strerror}") from None
 
 
 @asynccontextmanager
 async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
-    """A started `StoreReader`. Says on stderr when a daemon is at work on the same store."""
+    """Yields a started `StoreReader`. Prints a note on stderr if a daemon uses the same store."""
     from groupd.storage.open import create_reader, database_file
     from groupd.storage.sqlite_files import holder
 

@@ -1,10 +1,10 @@
-"""ApiVersions (18): what a server offers.
+"""ApiVersions (18): the versions and features that a server offers. The reply header is always v0.
 
-The reply header is always v0. A request of an unknown version is answered with a v0 body
-(`unsupported_version_body`), because the client cannot know our versions yet (KIP-511). Older
-clients fail on a supported feature whose minimum is 0, so v3 leaves it out (KAFKA-17011). A
-finalized feature at level 0 means "disabled" and is left out in every version; a client that reads
-the reply keeps no levels.
+A request of an unknown version is answered with a v0 body (`unsupported_version_body`), because the
+client cannot know the server's versions yet (KIP-511). Older clients fail on a supported feature
+whose minimum is 0, so such features are left out up to v3 (KAFKA-17011). A finalized feature at
+level 0 is disabled, and is left out in every version. A client that reads the reply here keeps no
+levels.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from groupd.protocol.wire.schema import absent, array, of_whole, struct
 
 
 def versions_failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:
-    """UNSUPPORTED_VERSION carries the version range of ApiVersions itself, other errors carry
-    nothing."""
+    """With UNSUPPORTED_VERSION the reply has the version range of ApiVersions itself, with other
+    errors it has none."""
     own = ApiRange(API_VERSIONS.key, API_VERSIONS.min_version, API_VERSIONS.max_version)
     return ApiVersionsReply(code, (own,) if code == ErrorCode.UNSUPPORTED_VERSION else ())
 
 
 def unsupported_version_body() -> bytes | bytearray:
-    """The v0 body that answers a request of a version that groupd does not serve."""
+    """Returns the v0 body that answers a request of a version that groupd does not serve."""
     refusal = versions_failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None)
     return API_VERSIONS.encode(refusal, 0)
 
@@ -37,8 +37,8 @@ _SUPPORTED = array(
 )
 
 # v1 adds throttle time, v3 is flexible and adds the client's software to the request and features
-# to the reply, v4 may carry features whose minimum is 0, v5 says in the request which node of which
-# cluster the client means to have reached (KIP-1242).
+# to the reply, v4 may carry features whose minimum is 0, v5 has in the request the cluster id and
+# node id that the client wants to talk to (KIP-1242).
 API_VERSIONS = api(
     18,
     "0-5",
@@ -57,7 +57,7 @@ API_VERSIONS = api(
             _SUPPORTED, lambda reply: tuple([one for one in reply.features if one.min_version])
         ),
         supported=_SUPPORTED,
-        # Kafka writes the level as both ends of the range, the maximum first.
+        # Kafka writes the level as both ends of a range, the maximum first.
         finalized=of_whole(
             array(struct(Feature, "name:string level:int16 level:int16")),
             lambda reply: tuple([one for one in reply.features if one.level]),

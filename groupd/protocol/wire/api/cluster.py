@@ -1,5 +1,5 @@
-"""The cluster: its nodes, its controllers, its features, and the metrics that clients push. How
-clients find topics in it is in `metadata`."""
+"""The cluster: its nodes, its controllers, its features, and the metrics that clients push. The
+topics in it are in `metadata`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _describe_cluster_failure(
     return DescribeClusterReply(code, message, request.endpoint_type)
 
 
-# Always flexible; v1 adds the endpoint type (KIP-919), v2 fenced brokers (KIP-1073); here no broker
-# is ever fenced.
+# Always flexible; v1 adds the endpoint type (KIP-919), v2 fenced brokers (KIP-1073), of which
+# groupd has none.
 DESCRIBE_CLUSTER = api(
     60,
     "0-2",
@@ -65,7 +65,7 @@ _CONTROLLER = converted(
 )
 
 # Always flexible. v1 adds times (KIP-836), v2 messages, directories and the controllers' addresses
-# (KIP-853). There are no observers.
+# (KIP-853). groupd has no observers.
 DESCRIBE_QUORUM = api(
     55,
     "0-2",
@@ -93,8 +93,8 @@ DESCRIBE_QUORUM = api(
     code_and_message(DescribeQuorumReply),
 )
 
-# Always flexible. v1 adds validate-only and the kind of a downgrade, v2 drops the results of single
-# features.
+# Always flexible. v1 adds validate-only and the type of an upgrade or downgrade, v2 drops the
+# results of single features.
 UPDATE_FEATURES = api(
     57,
     "0-2",

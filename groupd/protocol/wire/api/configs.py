@@ -36,7 +36,7 @@ from groupd.protocol.wire.schema import absent, struct
 _SET = 0
 
 # v1 replaces the default flag by the source of a value and adds synonyms, v3 adds type and
-# documentation, v4 is flexible. The handler decides whether to give synonyms.
+# documentation, v4 is flexible. The handler decides whether the reply has synonyms.
 DESCRIBE_CONFIGS = api(
     32,
     "1-4",
@@ -82,8 +82,8 @@ _ALTER_FAILURE = on_each(
     lambda asked, code, message: AlteredResource(asked.resource_type, asked.name, code, message),
 )
 
-# v1 changes throttling only, v2 is flexible. A resource is replaced: keys that are not named go
-# back to their defaults.
+# v1 only changes throttling, v2 is flexible. A resource is replaced: keys that are not named are
+# reset to their defaults.
 ALTER_CONFIGS = api(
     33,
     "0-2",

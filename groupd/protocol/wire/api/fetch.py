@@ -3,12 +3,12 @@
 v5 adds the log start offset, v7 sessions and the top-level error, v9 the current leader epoch, v11
 rack and preferred read replica, v12 is flexible and adds the last fetched epoch and the diverging
 epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds node endpoints
-to the reply, v17 and v18 only tagged fields that replicas send.
+to the reply, v17 and v18 only add tagged fields that replicas send.
 
 This is a hot path: records are appended to the reply as they come from the log, in one copy.
-Cluster id, replica directory id and a replica's high watermark are skipped: only replicas send
-them, and this broker is the only one. The preferred read replica is always -1, and there is never a
-snapshot id (KRaft logs only).
+Cluster id, replica directory id and a replica's high watermark are skipped, because only replicas
+send them and groupd's partitions have one replica. The preferred read replica is always -1, and
+there is never a snapshot id (KRaft logs only).
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from groupd.protocol.wire.schema import converted, struct
 
 
 def _failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
-    """The error code at the top, for v7+, and on every partition, for versions without a top-level
-    error."""
+    """The error is at the top, for v7 and later, and on every partition, for older versions."""
 
     def topic(asked: FetchDataTopic) -> FetchedDataTopic:
         partitions = mapped(lambda item: FetchedPartition(item.partition, code), asked.partitions)

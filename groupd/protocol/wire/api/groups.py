@@ -1,5 +1,5 @@
-"""Groups: their coordinators, the classic protocol without its heartbeats, and what administrators
-ask and do."""
+"""Groups: their coordinators, the classic protocol without its heartbeats, and the requests of
+administrators."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ FIND_COORDINATOR = api(
 
 # v1 adds the rebalance timeout, v2 throttle time, v4 the round trip for a member id (KIP-394), v5
 # the instance id, v6 is flexible, v7 adds the protocol type to the reply and allows a null protocol
-# name, v8 the reason, v9 skip_assignment. The member id of a failure is "": a handler that has to
-# repeat it makes the reply itself.
+# name, v8 the reason, v9 skip_assignment. The reply of a failure has the member id "". A handler
+# that must repeat the member id makes the reply itself.
 JOIN_GROUP = api(
     11,
     "0-9",
@@ -194,7 +194,8 @@ LIST_GROUPS = api(
     code_only(ListGroupsReply),
 )
 
-# v2 is flexible, v3 adds an error message per group (KIP-1331). A failure has none, as in Kafka.
+# v2 is flexible, v3 adds an error message per group (KIP-1331). A failure has no message, as in
+# Kafka.
 DELETE_GROUPS = api(
     42,
     "0-3",

@@ -14,7 +14,7 @@ from groupd.protocol.wire.registry import OF_MEMBERS, api, code_and_message, cod
 from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import Writer
 
-# Throttle time and error; member epoch and heartbeat interval.
+# The layouts of throttle time and error, and of member epoch and heartbeat interval.
 _HEAD = Struct(">ih")
 _EPOCH_AND_INTERVAL = Struct(">ii")
 
@@ -42,7 +42,7 @@ def _write(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
     writer.nullable_string(reply.member_id)
     buffer += _EPOCH_AND_INTERVAL.pack(reply.member_epoch, reply.heartbeat_interval_ms)
     if reply.assignment is None:
-        writer.int8(-1)  # a nullable struct: null
+        writer.int8(-1)  # the nullable struct is null
         return
     writer.int8(1)
     for topic in writer.structs(reply.assignment):

@@ -3,11 +3,11 @@
 v1 adds rack, controller id, the internal flag, and null (not empty) as "all topics"; v2 the cluster
 id, v3 throttle time, v4 the switch for automatic creation, v5 offline replicas, v7 the leader
 epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the cluster's
-authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the top-level
+authorized operations, v12 lets a request name a topic by its id (name null), v13 adds the top-level
 error.
 
 The layout of v10 and v11 already has ids and null names, but Kafka answers INVALID_REQUEST if a
-client uses them. Here they are decoded as in later versions, so the handler may serve them.
+client uses them. They are decoded as in later versions, so the handler may serve them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from groupd.protocol.writer import Writer
 
 _FLEXIBLE_FROM = 9
 _AT_ONCE = 50
-"""Partitions that are written in one step."""
+"""How many partitions are written in one step."""
 
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
@@ -85,8 +85,8 @@ def _write_topic(writer: Writer, topic: TopicInfo) -> Generator[None, None, None
         writer.int32(topic.authorized_operations)
 
 
-# Most topics of a cluster have the same number of partitions, which lie alike. So a reply for a
-# thousand topics is made of the same few bytes.
+# Most topics of a cluster have the same number of partitions with the same leaders and replicas. So
+# a reply for a thousand topics is made of the same few bytes.
 @lru_cache(maxsize=256)
 def _partitions(run: PartitionRun, version: int) -> bytes:
     writer = Writer(version >= _FLEXIBLE_FROM)
@@ -110,7 +110,7 @@ _ASKED = struct(tuple, "1:uuid@10+ 0:string@0-9 0:string?@10+")
 
 
 def _failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
-    """The error code on each topic asked for by name or id, and at the top, which v13 has."""
+    """The error code on each topic that was asked for by name or id, and at the top for v13."""
     topics = mapped(lambda key: TopicInfo(*key, error=code), request.topics or ())
     return MetadataReply((), None, -1, topics, error=code)
 

@@ -1,8 +1,8 @@
-"""Offsets that are committed, by members (OffsetCommit) and in transactions (TxnOffsetCommit), and
-deleted (OffsetDelete). Commits are read and written by hand on the server's side: they are hot.
+"""Offsets that members commit (OffsetCommit), that are committed in transactions (TxnOffsetCommit),
+and that are deleted (OffsetDelete).
 
-OffsetCommit and TxnOffsetCommit only have errors of partitions: an error of the whole request is
-put on each partition.
+The server's side of the two commits is written by hand, because it is a hot path. Their replies
+only have errors of partitions, so an error of the whole request is put on each partition.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ _BARE_COMMIT = Struct(">iqiBB")
 """Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
 
 _ROWS_PER_TOPIC = 10
-"""A topic takes about as long to write as this many of its rows."""
+"""To write a topic takes about as long as to write this many of its rows."""
 
 _ID_FROM, _TXN_ID_FROM = 10, 6
-"""The versions of the two commits from which topics have an id in place of a name."""
+"""The versions of OffsetCommit and TxnOffsetCommit from which topics have ids, not names."""
 
 
 def _read_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
-    """Reads the topics of OffsetCommit and TxnOffsetCommit. `epoch_from`, `id_from`: the versions
-    from which partitions have a leader epoch, and topics an id instead of a name."""
+    """Reads the topics of OffsetCommit and TxnOffsetCommit. `epoch_from`: the version from which
+    partitions have a leader epoch. `id_from`: the version from which topics have an id instead of a
+    name."""
     return reader.structs(_topic(reader.version >= epoch_from, reader.version >= id_from))
 
 
@@ -74,9 +75,9 @@ def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
 
 
 def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
-    """Reads all partitions of a topic at once if none has metadata, which is the usual case: then
-    all have the same size. Otherwise it returns nothing and leaves the reader as it was. (Both APIs
-    have leader epochs where they are flexible.)"""
+    """Reads all partitions of a topic at once if none has metadata, as in most requests: then all
+    have the same size. Otherwise it returns an empty tuple and leaves the reader as it was. (The
+    flexible versions of both APIs have leader epochs.)"""
     start, items = reader.at, reader.items
     count = reader.length()
     at = reader.at
@@ -100,8 +101,7 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
 def _write_topics(
     writer: Writer, topics: Sequence[TopicErrors], *, id_from: int
 ) -> Generator[None, None, None]:
-    """Writes the result of each partition, in the replies to the same two APIs, with
-    stops if there are many."""
+    """Writes the result of each partition for both APIs. Yields now and then if there are many."""
     pack = writer.packer("ih")
     room = ROWS
     for topic in writer.structs(topics):
@@ -198,7 +198,7 @@ OFFSET_COMMIT = api(
 )
 
 # v2 adds the leader epoch, v3 is flexible and adds generation, member id and instance id, v4 and v5
-# change errors and transactions only (KIP-890), v6 names topics by id (KIP-1319).
+# only change errors and transactions (KIP-890), v6 names topics by id (KIP-1319).
 TXN_OFFSET_COMMIT = api(
     28,
     "0-6",
@@ -229,8 +229,8 @@ TXN_OFFSET_COMMIT = api(
     write=_write_txn,
 )
 
-# Never flexible (KIP-496). The error comes before the throttle time. The structs of partitions only
-# have an int32.
+# Never flexible (KIP-496). The error comes before the throttle time. The struct of a partition is
+# only an int32.
 OFFSET_DELETE = api(
     47,
     "0",

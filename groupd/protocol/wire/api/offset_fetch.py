@@ -1,10 +1,13 @@
-"""OffsetFetch (9), v1-10. v2 adds the top-level error and null topics for "all", v3 throttle time,
-v5 the leader epoch, v6 is flexible, v7 adds require_stable (KIP-447), v8 asks for many groups
-(KIP-709), v9 adds member id and epoch (KIP-848), v10 names topics by id instead of name.
+"""OffsetFetch (9), v1-10.
 
-Where the error of a group is put: in v1 on each requested partition, in v2-7 at the top, from v8 on
-on the group; from v2 on without topics. Only the request knows what was asked for, so a failed
-group carries both (`group_failure`), and the encoder drops what its version does not use.
+v2 adds the top-level error and null topics for "all", v3 throttle time, v5 the leader epoch, v6 is
+flexible, v7 adds require_stable (KIP-447), v8 asks for many groups (KIP-709), v9 adds member id and
+epoch (KIP-848), v10 names topics by id instead of name.
+
+The place of a group's error differs: v1 has it on each requested partition, v2-7 at the top, v8 and
+later on the group. From v2 on a group with an error has no topics. Only the request says what was
+asked for, so a failed group carries both (`group_failure`), and the encoder drops the one that its
+version does not use.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _INT16 = Struct(">h").pack
 # Partition, offset and, from v5 on, leader epoch.
 _OFFSET = Struct(">iq").pack
 _OFFSET_WITH_EPOCH = Struct(">iqi").pack
-# The same with empty metadata ("\0\0", or "\1" when flexible), error and tagged fields.
+# The same with empty metadata ("\0\0", or "\1" if flexible), error and tagged fields.
 _BARE_OFFSET = Struct(">iq2xh").pack
 _BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
 _BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
@@ -102,9 +105,9 @@ def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, Non
 
 
 def _write_topics(writer: Writer, group: FetchedGroup, written: int) -> Generator[None, None, int]:
-    """Writes the topics of a group. `written`: the number of items written since the last stop;
-    returns the same number at the end. It does not stop behind the last topic: most replies fit in
-    one step and are sent at once."""
+    """Writes the topics of a group. `written`: how many items were written since the last stop.
+    Returns that number at the end. It does not stop after the last topic: most replies fit into one
+    step and are sent at once."""
     topics = group.topics if group.error == ErrorCode.NONE or writer.version == 1 else ()
     for topic in writer.structs(topics):
         if written > STEP:
@@ -146,7 +149,7 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
 
 
 def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
-    """The answer for one group that failed as a whole, suitable for every version."""
+    """Returns the answer for a group that failed as a whole, for every version."""
 
     def failed(topic: FetchTopic) -> FetchedTopic:
         offsets = mapped(lambda number: FetchedOffset(number, error=code), topic.partitions)

@@ -2,14 +2,14 @@
 
 v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset, v8
 error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
-(KIP-951), v11 and v12 change error codes and transactions only (KIP-890), v13 names topics by id.
+(KIP-951), v11 and v12 only change error codes and transactions (KIP-890), v13 names topics by id.
 
 This is a hot path: record batches are taken as raw bytes, in one copy. They are checked when they
 are appended, and stored byte for byte.
 
-v0-2 are older than record batches. They are served because librdkafka up to 2.8 turns compression
-off unless version 0 is advertised (KAFKA-18659). Older message formats in them are refused for each
-partition, when they are appended.
+v0-2 are older than record batches. groupd serves them because librdkafka up to 2.8 turns
+compression off unless version 0 is advertised (KAFKA-18659). Older message formats in them are
+refused for each partition when they are appended.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _transactional_id_of = first_fields(_transactional_id, flexible_from=9)
 
 
 def _lane(frame: bytes, offset: int, version: int) -> str:
-    """Batches get their offsets in the order of arrival, so requests may share a lane. But not with
-    those of another transactional id, which could overtake while a transaction is verified."""
+    """Batches get their offsets in the order of arrival, so the requests of a connection may share
+    a lane. Requests of different transactional ids do not share one: a request might overtake
+    another one while the transaction of that is verified."""
     name = _transactional_id_of(frame, offset, version)
     return "produce" if name is None else f"produce/{name}"
 
 
 def _failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply | None:
-    """The error on every partition. With acks=0 there is no reply."""
+    """The error is on every partition. With acks=0 there is no reply."""
     if request.acks == 0:
         return None
 
@@ -60,8 +61,8 @@ def _failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> P
     return ProduceReply(mapped(topic, request.topics))
 
 
-# A client that hits NOT_LEADER_OR_FOLLOWER goes to the new leader without a metadata request
-# (KIP-951).
+# With this a client that gets NOT_LEADER_OR_FOLLOWER goes to the new leader without a metadata
+# request (KIP-951).
 LEADER = struct(tuple, "0:int32 1:int32")
 ENDPOINT = struct(Node, "node_id:int32 host:string port:int32 rack:string?")
 

@@ -1,5 +1,5 @@
-"""Where replicas are and who leads. Partitions have one replica, so most of it cannot be changed
-(`groupd.coordinator.topics.replicas`)."""
+"""The storage of replicas, and leaders. A partition has one replica, so most requests that change
+something are refused (`groupd.coordinator.topics.replicas`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ALTER_REPLICA_LOG_DIRS = api(
 )
 
 # v2 is flexible, v3 adds an error of the whole request, v4 the size of the volume, v5 whether new
-# partitions may be placed there (KIP-1066): they may. A replica is never behind.
+# partitions may be placed there (KIP-1066): always true here. A replica is never behind.
 DESCRIBE_LOG_DIRS = api(
     35,
     "1-5",
@@ -146,7 +146,7 @@ ALTER_PARTITION_REASSIGNMENTS = api(
     _reassign_failure,
 )
 
-# Always flexible. The list is empty: nothing ever moves.
+# Always flexible. The list is empty: groupd moves no replicas.
 LIST_PARTITION_REASSIGNMENTS = api(
     46,
     "0",

@@ -1,4 +1,4 @@
-"""Who a client is and what it may do: SASL, ACLs, users and delegation tokens."""
+"""Logins and permissions: SASL, ACLs, users and delegation tokens."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _PATTERNS = range(1, 5)
 _OPERATIONS = range(1, 16)
 _PERMISSIONS = range(1, 4)
 
-# Never flexible. The versions differ only in what follows: after v0 the client sends bare tokens,
-# after v1 it sends SaslAuthenticate (`docs/spec/security.md#2.1`).
+# Never flexible. The versions only differ in what the client sends next: bare tokens after v0,
+# SaslAuthenticate after v1 (`docs/spec/security.md#2.1`).
 SASL_HANDSHAKE = api(
     17,
     "0-1",
@@ -84,8 +84,8 @@ SASL_AUTHENTICATE = api(
 
 
 def _check_codes(item: A) -> A:
-    """The item. A request in which a code is 0 or not known cannot be read, as in Kafka: raises
-    BadBytes."""
+    """Returns the item. Raises BadBytes if a code is 0 or not known: Kafka cannot read such a
+    request either."""
     if not (
         item.resource_type in _RESOURCE_TYPES
         and item.pattern in _PATTERNS
@@ -115,7 +115,7 @@ _BINDING = struct(
 
 
 def _with_resource(described: DescribedAcls) -> DescribedAcls:
-    """The ACLs of a resource stand without it on the wire."""
+    """Adds the resource to each ACL: on the wire it is only given once for all of them."""
     of_it = [
         replace(
             acl,
@@ -179,7 +179,8 @@ CREATE_ACLS = api(
 
 
 def _done(code: ErrorCode) -> ErrorCode:
-    """groupd deletes all or nothing; a broker before Kafka 4.0 may keep one of several ACLs."""
+    """Returns the code. Raises BadBytes if an ACL was not deleted: groupd deletes all or none, but
+    a broker before Kafka 4.0 may keep one of several ACLs."""
     if code:
         raise BadBytes(f"an ACL was not deleted: {code.name}")
     return code
@@ -236,7 +237,7 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = api(
 def _alter_users_failure(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> AlterUserScramCredentialsReply:
-    """The error on every user, once."""
+    """The error is put on every user, once."""
     named = [*(one.user for one in request.deletions), *(one.user for one in request.upsertions)]
     return AlterUserScramCredentialsReply(
         mapped(lambda user: AlteredUser(user, code, message), tuple(dict.fromkeys(named)))
@@ -268,7 +269,8 @@ ALTER_USER_SCRAM_CREDENTIALS = api(
 
 _PRINCIPAL = struct(tuple, "0:string 1:string")
 
-# v2 is flexible, v3 adds the owner and who asks (KIP-373). A token that was not made has no times.
+# v2 is flexible, v3 adds the owner and the requester (KIP-373). A token that was not made has no
+# times.
 CREATE_DELEGATION_TOKEN = api(
     38,
     "1-3",
@@ -311,7 +313,7 @@ EXPIRE_DELEGATION_TOKEN = api(
     secrets=True,
 )
 
-# v2 is flexible; v3 only adds fields of tokens (KIP-373), of which there are none.
+# v2 is flexible; v3 only adds fields of tokens (KIP-373), and groupd's replies never have tokens.
 DESCRIBE_DELEGATION_TOKEN = api(
     41,
     "1-3",

@@ -1,5 +1,5 @@
-"""Topics and their partitions: made, deleted, and asked for offsets. What they hold goes through
-`produce` and `fetch`."""
+"""Topics and their partitions: create them, delete them, and ask for their offsets. Their records
+go through `produce` and `fetch`."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from groupd.protocol.wire.registry import api, on_each, on_partitions
 from groupd.protocol.wire.schema import array, converted, struct
 
 # v2 adds the isolation level and throttle time, v4 the leader epoch, v6 is flexible, v10 adds the
-# timeout. v7, v8, v9 and v11 only give meanings to further negative timestamps (-3 max timestamp,
-# -4 earliest local, -5 latest tiered, -6 earliest pending upload).
+# timeout. v7, v8, v9 and v11 only define more negative timestamps (-3 max timestamp, -4 earliest
+# local, -5 latest tiered, -6 earliest pending upload).
 LIST_OFFSETS = api(
     2,
     "1-11",
@@ -124,7 +124,7 @@ OFFSET_FOR_LEADER_EPOCH = api(
     ),
 )
 
-# v1 changes throttling only, v2 is flexible.
+# v1 only changes throttling, v2 is flexible.
 DELETE_RECORDS = api(
     21,
     "0-2",
@@ -155,8 +155,8 @@ DELETE_RECORDS = api(
 )
 
 # v4 lets partitions and replication factor be -1, v5 is flexible and adds partitions, replication
-# factor and configs to the reply, v6 adds an error code only, v7 the topic id. The configs of the
-# reply are nullable, but Java's Admin client fails on null: they are always written.
+# factor and configs to the reply, v6 only adds an error code, v7 the topic id. The configs of the
+# reply are nullable, but Java's Admin client fails on null, so they are always written.
 CREATE_TOPICS = api(
     19,
     "2-7",
@@ -232,7 +232,7 @@ DELETE_TOPICS = api(
     ),
 )
 
-# v1 changes throttling, v3 an error code only; v2 is flexible.
+# v1 changes throttling, v3 only adds an error code; v2 is flexible.
 CREATE_PARTITIONS = api(
     37,
     "0-3",
@@ -260,7 +260,7 @@ CREATE_PARTITIONS = api(
 
 
 def each_partition(runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
-    """A run for each partition."""
+    """Splits runs into runs of one partition each."""
 
     def each() -> Iterator[PartitionRun]:
         for run in runs:
@@ -271,12 +271,12 @@ def each_partition(runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
 
 
 def single_partitions(runs: Sequence[PartitionRun]) -> tuple[PartitionRun, ...]:
-    """The runs, of which only `first` is known: each is one partition."""
+    """Returns the runs with `end` set: only `first` was read, and each is one partition."""
     return tuple([replace(run, end=run.first + 1) for run in runs])
 
 
-# Always flexible (KIP-966). Eligible leader replicas exist only in a replicated log; both arrays of
-# them are empty, never null, as in a Kafka cluster that has the feature switched off.
+# Always flexible (KIP-966). Eligible leader replicas only exist in a replicated log. Both arrays of
+# them are empty, never null, as in a Kafka cluster in which the feature is switched off.
 DESCRIBE_TOPIC_PARTITIONS = api(
     75,
     "0",

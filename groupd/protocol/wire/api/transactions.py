@@ -1,4 +1,4 @@
-"""Transactions, the producers that make them, and the markers that end them."""
+"""Transactions, their producers, and the markers that end them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from groupd.protocol.wire.schema import array, lone, of_whole, struct
 
 _PARTITION_ERROR = struct(tuple, "0:int32 1:error")
 
-# v2 is flexible, v3 adds the producer id and epoch to resume with, v4 and v5 add error codes only.
+# v2 is flexible, v3 adds the producer id and epoch to resume with, v4 and v5 only add error codes.
 # v6, two-phase commit (KIP-939), is unstable in Kafka 4.4: its brokers do not offer it.
 INIT_PRODUCER_ID = api(
     22,
@@ -144,8 +144,8 @@ def _marking_failed(asked: WritableMarker, code: ErrorCode, _: str | None) -> Wr
     return WrittenMarker(asked.producer_id, mapped(topic, asked.topics))
 
 
-# The transaction coordinator tells the logs how a transaction ended. v2 adds the transaction
-# version (KIP-1228). Both are flexible.
+# With this request the transaction coordinator tells the logs how a transaction has ended. v2 adds
+# the transaction version (KIP-1228). Both versions are flexible.
 WRITE_TXN_MARKERS = api(
     27,
     "1-2",
@@ -174,7 +174,7 @@ WRITE_TXN_MARKERS = api(
     on_each(WriteTxnMarkersReply, "markers", _marking_failed),
 )
 
-# Who writes to a partition, and whose transactions are open there.
+# The producers of a partition, and their open transactions in it.
 DESCRIBE_PRODUCERS = api(
     61,
     "0",
@@ -227,7 +227,7 @@ DESCRIBE_TRANSACTIONS = api(
     ),
 )
 
-# Always flexible (KIP-664). v1 adds the filter by duration (KIP-994), v2 the one by a pattern of
+# Always flexible (KIP-664). v1 adds the filter by duration (KIP-994), v2 the filter by a pattern of
 # the transactional id (KIP-1152).
 LIST_TRANSACTIONS = api(
     66,
