@@ -32,7 +32,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         Daemon(
             tmp_path_factory.mktemp("daemon"),
             topics={"orders": 4, "other": 2},
-            settings={**FAST_SETTINGS, "offsets.retention.check.interval.ms": str(SWEEP_MS)},
+            settings={
+                **FAST_SETTINGS,
+                "offsets.retention.check.interval.ms": str(SWEEP_MS),
+                # Members of these tests send heartbeats only when a test has them do so.
+                "group.consumer.session.timeout.ms": "30000",
+            },
         )
     ) as made:
         yield made

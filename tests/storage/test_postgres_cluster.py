@@ -455,9 +455,9 @@ async def test_a_change_is_refused_until_all_changes_before_are_known(
     b.journal.advance(b.journal.written)
     assert (await b.journal.changes()).entries == ()
     assert (await a.journal.changes()).entries == (
-        ("config", '[4, "", "log.retention.ms"]'),
-        ("security", '["acl", "k"]'),
-        ("security", '["scram", "u"]'),
+        ("config", '[4,"","log.retention.ms"]'),
+        ("security", '["acl","k"]'),
+        ("security", '["scram","u"]'),
         ("topic", TOPIC.topic_id.hex()),
     )
     assert (await look(a)).catalogue == 4

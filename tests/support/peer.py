@@ -21,7 +21,7 @@ Startable = TypeVar("Startable", Daemon, KafkaBroker, Peer)
 _SERVERS: list[PostgresServer] = []
 """The server of all clusters of this process, once there is one."""
 
-SESSION_TIMEOUT_MS = 4000
+SESSION_TIMEOUT_MS = 6000
 FAST_SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.heartbeat.interval.ms": "300",
