@@ -217,7 +217,10 @@ def test_consumer_protocol(spark: SparkSession, c: GroupCoordinator) -> None:
     assert (lives[busy].ended_by, lives[busy].ended_certainty) == ("expired", "likely")
     assert {row.ended_by for row in rows} == {"left", "removed", "expired", "replaced"}
     replayed = what_if.JOB.build(given, what_if.JOB.options)["what-if"].frame.collect()
-    assert {row.same_assignment for row in replayed} == {True}
+    # Who gets a free partition depends on whose heartbeat comes next, which no log tells. How many
+    # each gets does not.
+    loads = [("ok", row.recorded_min, row.recorded_max) for row in replayed]
+    assert [(row.status, row.simulated_min, row.simulated_max) for row in replayed] == loads
     assert len(replayed) == len(diary.rows) - 1
 
 
