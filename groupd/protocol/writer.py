@@ -135,24 +135,15 @@ class Writer:
             yield item
             self.end()
 
-    def structs_in_steps(
-        self, items: Collection[T], write: Callable[[Writer, T], None]
-    ) -> Generator[None, None, None]:
-        """Writes an array of structs; `write(writer, item)` writes the fields of each.
-
-        It yields after every `STEP` items so that other work can run. All arrays of a message are
-        counted together, so there are stops between many short arrays, too.
-        """
-        for item in self.structs(items):
-            if self.due():
-                yield
-            write(self, item)
-
     def long_structs_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], Generator[None, None, None]]
     ) -> Generator[None, None, None]:
-        """As `structs_in_steps`, for structs that have long arrays of their own: `write(writer,
-        item)` yields, too."""
+        """Writes an array of structs with long arrays of their own. `write(writer, item)` writes
+        the fields of each, and yields now and then so that other work can run.
+
+        It yields after every `STEP` items. All arrays of a message are counted together, so there
+        are stops between many short arrays, too.
+        """
         for item in self.structs(items):
             if self.due():
                 yield

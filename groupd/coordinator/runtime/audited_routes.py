@@ -35,7 +35,7 @@ from groupd.protocol.messages.offsets import (
 )
 
 LINE_WEIGHT = WORK_ITEMS // 16
-"""Writing a line counts as this many items of `slices.Work`."""
+"""Writing a line counts as this many items of `slices.Pace`."""
 
 FEW_TOPICS = 16
 """A commit with at most this many topics is checked before it is carried out for whether it needs
