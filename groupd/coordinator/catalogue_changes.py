@@ -38,7 +38,7 @@ def security_of(kind: str) -> JournalKey:
     return ("security", kind)
 
 
-class Keeper(Protocol):
+class CatalogueCache(Protocol):
     """Holds a part of the catalogue in memory. Both methods notify listeners of differences, as if
     the change had been made here. They may be called again for entries that are known already. They
     raise LogError."""
@@ -81,13 +81,13 @@ class CatalogueChanges:
         """Called by `forget`, for other data in memory that the store may have lost."""
         self._journal = journal or NoJournal()
         self._counted = journal is not None
-        self._keepers: dict[JournalKey, Keeper] = {}
+        self._keepers: dict[JournalKey, CatalogueCache] = {}
         self._lock = asyncio.Lock()
         self._stale = False
         self._forgotten = 0
         self._reading: int | None = None
 
-    def follow(self, place: JournalKey, keeper: Keeper) -> None:
+    def follow(self, place: JournalKey, keeper: CatalogueCache) -> None:
         """Register `keeper` as the holder of the part `place`."""
         self._keepers[place] = keeper
 

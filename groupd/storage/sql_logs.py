@@ -41,6 +41,7 @@ from groupd.storage.batches import (
     to_batch,
     to_row,
 )
+from groupd.storage.call_batcher import CallBatcher
 from groupd.storage.checksums import (
     check_log,
     log_sum,
@@ -60,7 +61,6 @@ from groupd.storage.log import (
     StoreTaken,
 )
 from groupd.storage.tables import log, log_batch
-from groupd.storage.together import Together
 from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class SqlLogs:
         self._backend = backend
         # The ids of the logs that were opened here. `append` to any other log raises LogFenced.
         self._log_ids: dict[str, int] = {}
-        self._opening: Together[_ToOpen, list[LogRow]] = Together(self._open)
+        self._opening: CallBatcher[_ToOpen, list[LogRow]] = CallBatcher(self._open)
 
     async def open(self, name: str, owned: OwnedUnit | None = None) -> LogState:
         return (await self.open_many([name], owned))[name]

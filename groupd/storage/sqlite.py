@@ -23,7 +23,7 @@ from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, 
 from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
 from groupd.storage.sqlite_connections import driver_of, sqlite_readers, sqlite_writer
-from groupd.storage.sqlite_files import FULL, NO_SPACE, DataLock, Witness, is_full
+from groupd.storage.sqlite_files import FULL, NO_SPACE, AcknowledgedEnds, DataLock, is_full
 from groupd.storage.tables import (
     config_override,
     log,
@@ -70,7 +70,7 @@ class SqliteBackend(DatabaseBackend):
         super().__init__(str(path), SqliteErrors(path))
         self._path = path
         self._lock = DataLock(path)
-        self._witness = Witness(path)
+        self._witness = AcknowledgedEnds(path)
 
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
@@ -236,7 +236,7 @@ def check_tables(connection: Connection, where: str) -> None:
     connection.execute(select(log_batch.c.batch_id).limit(1)).first()
 
 
-def check_acknowledged(connection: Connection, where: str, witness: Witness) -> None:
+def check_acknowledged(connection: Connection, where: str, witness: AcknowledgedEnds) -> None:
     """Raises StoreRefused if an append that was acknowledged is missing."""
     for log_id, noted in witness.notes():
         query = select(log.c.name, log.c.next_offset).where(log.c.log_id == log_id)

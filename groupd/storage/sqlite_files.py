@@ -117,7 +117,7 @@ _SLOTS = 2
 """The slots are written in turn. If a process is killed while it writes one, the other is valid."""
 
 
-class Witness:
+class AcknowledgedEnds:
     """The note of acknowledged appends: `note` is called after each append, `notes` at the next
     start. After `close` nothing is noted."""
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from groupd.storage.checksums import batch_crc
-from groupd.storage.sqlite_files import Witness
+from groupd.storage.sqlite_files import AcknowledgedEnds
 from tests.crash.damage import (
     FRAME_BYTES,
     PAGE_BYTES,
@@ -145,9 +145,9 @@ async def test_an_older_database_in_place_of_the_newer_one(
 ) -> None:
     """Somebody restored a backup; that is only done knowingly."""
     wal(killed).unlink()
-    shutil.copy(Witness(database(closed)).path, killed)
+    shutil.copy(AcknowledgedEnds(database(closed)).path, killed)
     refused(await judge(killed, content), "delete ")
-    Witness(database(killed)).path.unlink()
+    AcknowledgedEnds(database(killed)).path.unlink()
     verdict = await judge(killed, content)
     assert not verdict.refused
     assert verdict.wrong, "the older offsets are served, as was asked for"

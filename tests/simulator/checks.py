@@ -14,7 +14,7 @@ from groupd.coordinator.core.consumer_group.group import (
 )
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
@@ -47,7 +47,7 @@ class Checks:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._seen: dict[ShardRuntime, Progress] = {}
+        self._seen: dict[GroupLogShard, Progress] = {}
         self._epochs: dict[str, tuple[object, int, int]] = {}
         self._member_epochs: dict[tuple[object, str], int] = {}
         self._generations: dict[str, tuple[object, int]] = {}
@@ -107,7 +107,7 @@ class Checks:
                 if runtime.state is CoordinatorState.ACTIVE:
                     self.look(runtime)
 
-    def look(self, runtime: ShardRuntime) -> None:
+    def look(self, runtime: GroupLogShard) -> None:
         """Checks everything about one shard."""
         self.looks += 1
         state = runtime.shard.state
@@ -216,7 +216,7 @@ class Checks:
             if not waits and (CLASSIC_SESSION, name, member_id) not in deadlines:
                 raise Violation(f"{name}/{member_id} has no session deadline")
 
-    def _check_classic_owners(self, runtime: ShardRuntime) -> None:
+    def _check_classic_owners(self, runtime: GroupLogShard) -> None:
         """Members at the current generation own disjoint partitions; what one of them is about to
         give up may be with another if its claim was too old to count."""
         owners: dict[tuple[str, Any], Client] = {}
@@ -232,7 +232,7 @@ class Checks:
                 if other is not client:
                     raise Violation(f"{partition} is owned by {other.name} and {client.name}")
 
-    def _check_parked(self, runtime: ShardRuntime) -> None:
+    def _check_parked(self, runtime: GroupLogShard) -> None:
         """A Join or Sync that waits is known to its group, or waits for a record. The exception
         is a Join whose place a late one of the same member has taken."""
         simulation = self._simulation
@@ -268,7 +268,7 @@ def _check_owned(client: ConsumerClient, member: ConsumerGroupMember) -> None:
             )
 
 
-def _check_timer(runtime: ShardRuntime) -> None:
+def _check_timer(runtime: GroupLogShard) -> None:
     """Checks that the shard will be woken for its earliest deadline."""
     due = runtime.shard.next_deadline()
     wakes_at = runtime._deadlines.at_ms

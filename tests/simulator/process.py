@@ -22,7 +22,7 @@ from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.waiting import Callback, Waiter, WaitingRequests
 from groupd.protocol.wire.apis import API_BY_KEY
 from tests.simulator.disk import Disk, DiskClient
@@ -172,7 +172,7 @@ class Process:
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         self.loop.enter(lambda: self.broker.on_group_configs(group_id, configs))
 
-    def shard_of(self, group_id: str) -> ShardRuntime:
+    def shard_of(self, group_id: str) -> GroupLogShard:
         return self.broker.shard_of(group_id)
 
     # Ends

@@ -21,7 +21,7 @@ from groupd.storage.log import (
     StoreRefused,
 )
 from groupd.storage.open import create_store
-from groupd.storage.sqlite_files import Witness
+from groupd.storage.sqlite_files import AcknowledgedEnds
 from groupd.storage.tables import SCHEMA_VERSION
 
 SCHEMA_1 = Path(__file__).with_name("schema_1.sql")
@@ -157,7 +157,7 @@ async def test_a_store_of_schema_1_gets_checksums_and_keeps_what_it_has(database
 
 
 def test_a_witness_remembers_the_last_two_notes_and_forgets_on_demand(tmp_path: Path) -> None:
-    witness = Witness(tmp_path / "db")
+    witness = AcknowledgedEnds(tmp_path / "db")
     witness.open()
     assert witness.notes() == []
     for end in range(1, 6):
@@ -175,7 +175,7 @@ def test_a_witness_remembers_the_last_two_notes_and_forgets_on_demand(tmp_path: 
 
 @pytest.mark.parametrize("size", [0, 1, 19, 20, 39])
 def test_a_witness_that_is_cut_or_garbled_says_nothing_wrong(tmp_path: Path, size: int) -> None:
-    witness = Witness(tmp_path / "db")
+    witness = AcknowledgedEnds(tmp_path / "db")
     witness.open()
     for end in (1, 2):
         witness.note(7, end)
@@ -202,7 +202,7 @@ async def test_a_log_that_lost_its_end_is_refused_with_a_way_out(
         await store.start()
     message = str(refused.value)
     assert f"log a ends at offset {older}, but {newer} was acknowledged" in message
-    witness = Witness(database).path
+    witness = AcknowledgedEnds(database).path
     assert message.endswith(f"delete {witness}")
     witness.unlink()
     await store.start()
@@ -227,9 +227,9 @@ async def test_a_log_that_was_deleted_since_is_not_missed(store: Store, database
     stay."""
     await store.open("__consumer_offsets-0")
     await append(store, "a", 3)
-    stale = Witness(database).path.read_bytes()
+    stale = AcknowledgedEnds(database).path.read_bytes()
     await store.delete(["a"])
     await store.close()
-    Witness(database).path.write_bytes(stale)
+    AcknowledgedEnds(database).path.write_bytes(stale)
     await store.start()
     assert (await store.open("a")).next_offset == 0

@@ -14,7 +14,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.data_routes import plain, spreading
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
@@ -151,7 +151,7 @@ class CatalogueNode:
         self.topics = TopicCatalogue(
             store, config, lambda: next(_ids).to_bytes(16, "big"), self.changes
         )
-        layout = Layout(node_id, [], Alone(node_id))
+        layout = Layout(node_id, [], SingleNodeOwnership(node_id))
         self.brokers = BrokerConfigs(store, self.changes, config, layout)
         self.groups = GroupOverrides(store, self.changes, self.brokers)
         self.metrics = ClientMetrics(store, self.changes)

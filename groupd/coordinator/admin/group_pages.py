@@ -13,13 +13,13 @@ from groupd.coordinator.admin.http_messages import refusal
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.values import SOURCE_GROUP
 from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.errors import AssignorFailed, TrialRefused
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import group_configs, type_of
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Pace, Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.waiting import topic_name
 from groupd.coordinator.history.rebalance_fold import EventInputs, rebalance_steps
 from groupd.coordinator.history.rebalance_text import rebalance_rows
 from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES

@@ -42,7 +42,7 @@ from groupd.coordinator.moves.mover import CannotMove, OutcomeNotKnown
 from groupd.coordinator.moves.own_broker import CannotRead, OwnBroker
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime, inspect_lazily
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard, inspect_lazily
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicPartition
 
@@ -59,10 +59,10 @@ class Elsewhere(Struct, frozen=True):
     admin_url: str = ""
 
 
-def served_shard(broker: Broker, group_id: str) -> ShardRuntime:
+def served_shard(broker: Broker, group_id: str) -> GroupLogShard:
     """The shard of a group. Raises Refusal if this process does not serve it now."""
     shard = broker.shard_of(group_id)
-    if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
+    if not isinstance(shard, GroupLogShard) or shard.state is not CoordinatorState.ACTIVE:
         raise refusal(f"the shard of group {group_id} is {shard.state.value}", 503)
     return shard
 
@@ -159,8 +159,8 @@ class GroupRoutes:
         timeline, pace = self._broker.timeline, Pace()
         for group_id, partition in found:
             yield from timeline.find_last(group_id, pace)
-            shard = self._broker.places[partition]
-            if isinstance(shard, ShardRuntime):
+            shard = self._broker.shards_by_partition[partition]
+            if isinstance(shard, GroupLogShard):
                 group = shard.shard.state.groups.get(group_id)
                 if group is None:
                     yield None

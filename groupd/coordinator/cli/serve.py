@@ -27,7 +27,10 @@ from groupd.coordinator.cli.serve_flags import DEFAULT_ADMIN, DEFAULT_LISTEN, Se
 from groupd.coordinator.cli.service_manager import ServiceManager
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
-from groupd.coordinator.runtime.own_process import give_back_large_blocks, threads_have_short_turns
+from groupd.coordinator.runtime.process_tuning import (
+    give_back_large_blocks,
+    threads_have_short_turns,
+)
 
 if TYPE_CHECKING:
     from groupd.coordinator.daemon.options import DaemonOptions

@@ -9,14 +9,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.collectors import gauge, labelled, total
-from groupd.coordinator.cluster.member import ClusterMember
+from groupd.coordinator.cluster.local_node import LocalNode
 from groupd.coordinator.cluster.peers import Peers
 
 
 class MembershipCollector(Collector):
     """The lease, the units, and how the database answers."""
 
-    def __init__(self, member: ClusterMember) -> None:
+    def __init__(self, member: LocalNode) -> None:
         self._member = member
 
     def collect(self) -> Iterable[Metric]:

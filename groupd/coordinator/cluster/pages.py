@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, as_json, text
-from groupd.coordinator.cluster.member import ClusterMember
+from groupd.coordinator.cluster.local_node import LocalNode
 from groupd.storage.cluster import NodeState
 from groupd.storage.log import LogError
 
@@ -17,7 +17,7 @@ _DIGITS_MAX = len(str(_ID_MAX))
 class ClusterPages:
     """Shows what this node has last heard from the database; any node can do so."""
 
-    def __init__(self, member: ClusterMember) -> None:
+    def __init__(self, member: LocalNode) -> None:
         self._member = member
 
     def show(self, request: HttpRequest) -> HttpReply:

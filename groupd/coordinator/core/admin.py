@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
-from groupd.coordinator.core.queries import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
+from groupd.coordinator.core.shard_requests import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,

@@ -218,7 +218,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     What is shown of it:
         inspect     (state, group, now, after) -> JSON-friendly fields: at least "members" (by id,
-                    those after the id `after`) and "blocked" (`waiting.Wait`s). What may be long is
+                    those after the id `after`) and "blocked" (`blocked.Wait`s). What may be long is
                     an iterator in which None is not an item but a stop; it may end after
                     `slices.LISTED_MAX` + 1 items.
         awaited     Further entries of "deadlines", for which there is no timer.
@@ -276,7 +276,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     inspect: Callable[[ShardState, Any, Instant, str | None], dict[str, Any]]
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
     identify: Callable[[Any, str], MemberIdentity]
-    places: Callable[[Any, str], Iterable[Holding]]
+    owned_partitions: Callable[[Any, str], Iterable[Holding]]
     positions: Callable[[ShardState, OffsetStore, Any], Positions | OutsideCall] = committed_offsets
     what_if: AssignorTrial | None = None
 

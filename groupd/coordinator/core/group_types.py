@@ -8,12 +8,12 @@ from groupd.coordinator.core.consumer_group.type import CONSUMER
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_configs import GroupConfigs
 from groupd.coordinator.core.group_type import GroupType
-from groupd.coordinator.core.interop.migration import hosting_classic_members
-from groupd.coordinator.core.interop.what_if import trying_assignors
+from groupd.coordinator.core.interop.migration import with_classic_members
+from groupd.coordinator.core.interop.what_if import with_assignor_trial
 
 GROUP_TYPES: list[GroupType] = [
-    trying_assignors(CLASSIC),
-    hosting_classic_members(CONSUMER),
+    with_assignor_trial(CLASSIC),
+    with_classic_members(CONSUMER),
 ]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import Position, Positions
 from groupd.coordinator.core.group_types import type_of
@@ -14,7 +15,6 @@ from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import LISTED_MAX, Pace, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import topic_name
 from groupd.protocol.messages import TopicPartition
 
 _NOWHERE: Mapping[int, Position] = {}
@@ -31,7 +31,7 @@ def owned_places(
 ) -> Iterator[tuple[Any, str, Collection[int]] | None]:
     """(member, topic name, partitions) of what the members own; a topic may come several times for
     a member. None is not an item but a point where other work may run."""
-    places_of = type_of(group).places
+    owned_partitions = type_of(group).owned_partitions
     pace = Pace()
     for member_id in list(group.members):
         member = group.members.get(member_id)
@@ -39,7 +39,7 @@ def owned_places(
             continue  # the member has left meanwhile
         if pace.due():
             yield None
-        for topic, numbers in places_of(group, member_id):
+        for topic, numbers in owned_partitions(group, member_id):
             yield member, topic_name(topic, image), numbers
             if pace.due(1 + len(numbers)):
                 yield None

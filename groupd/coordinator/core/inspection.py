@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from groupd.coordinator.core.blocked import Wait, topic_name, wait
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.slices import Pace, Pairs
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import Wait, topic_name, wait
 
 
 def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:

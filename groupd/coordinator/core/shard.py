@@ -27,7 +27,7 @@ from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_of
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
-from groupd.coordinator.core.queries import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
+from groupd.coordinator.core.shard_requests import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,

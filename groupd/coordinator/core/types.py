@@ -299,8 +299,8 @@ class Task(Struct, frozen=True):
     steps: Callable[[], Steps[Any]]
 
 
-class Steady(Protocol):
-    """A lease on a reply: while it holds, the same request gets the same reply."""
+class ReplyValidity(Protocol):
+    """Says how long a reply stays right: until then the same request gets the same reply."""
 
     group_id: str
 
@@ -328,7 +328,7 @@ class Outcome(Struct):
                 Exception that came instead, is an input (`answered`). If the shard was loaded anew
                 meanwhile, the request that waits for the answer is refused.
     completion  Once the records are durable or lost: then it is an input (`appended`).
-    steady      Only without records: the same request gets the same reply while the lease holds.
+    reply_validity  Only without records: says how long the same request gets the same reply.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -339,7 +339,7 @@ class Outcome(Struct):
     tasks: list[Task] = field(default_factory=list)
     calls: list[OutsideCall] = field(default_factory=list)
     completion: Completion | None = None
-    steady: Steady | None = None
+    reply_validity: ReplyValidity | None = None
     transaction: tuple[int, int] | None = None
 
 
@@ -362,7 +362,7 @@ def merged_outcomes(outcomes: Iterable[Outcome]) -> Outcome:
     cannot be merged or needs a request: replies, a completion, a transaction, a lease."""
     merged = Outcome()
     for one in outcomes:
-        if one.replies or one.completion or one.transaction or one.steady:
+        if one.replies or one.completion or one.transaction or one.reply_validity:
             raise ValueError(f"this belongs to an outcome of its own: {one}")
         merged.records += one.records
         merged.urgent += one.urgent

@@ -31,7 +31,7 @@ from groupd.coordinator.server.listener import cannot_listen
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from groupd.coordinator.cluster.member import ClusterMember
+    from groupd.coordinator.cluster.local_node import LocalNode
 
 Addresses = Mapping[str, tuple[str, int]]
 
@@ -68,7 +68,7 @@ class DaemonAdmin:
         self,
         parts: DaemonParts,
         kafka: Addresses,
-        member: ClusterMember | None,
+        member: LocalNode | None,
         not_ready: Callable[[], str | None],
     ) -> None:
         """Listen. `kafka`: the addresses of the listeners. `member`: the node's part in its
@@ -124,7 +124,7 @@ class DaemonAdmin:
     def _add_console(
         self,
         parts: DaemonParts,
-        member: ClusterMember | None,
+        member: LocalNode | None,
         routes: AdminRoutes,
         groups: GroupRoutes,
         not_ready: Callable[[], str | None],
@@ -191,7 +191,7 @@ class DaemonAdmin:
 
 
 def _add_cluster(
-    member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
+    member: LocalNode, routes: AdminRoutes, scrapes: Scrapes
 ) -> Mapping[str, ControlHandler]:
     """Add the page and the metrics of a node of a cluster. Returns the actions of the page."""
     from groupd.coordinator.cluster.pages import ClusterPages
@@ -217,7 +217,7 @@ def _no_rows() -> Sequence[Mapping[str, Any]]:
     return ()
 
 
-def _nodes(member: ClusterMember) -> Sequence[Mapping[str, Any]]:
+def _nodes(member: LocalNode) -> Sequence[Mapping[str, Any]]:
     from groupd.coordinator.cluster.pages import ClusterPages
 
     return ClusterPages(member).nodes()

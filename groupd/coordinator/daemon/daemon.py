@@ -40,7 +40,7 @@ from groupd.storage.private_files import open_to_others
 
 if TYPE_CHECKING:
     from groupd.coordinator.admin.http_messages import ControlHandler
-    from groupd.coordinator.cluster.member import ClusterMember
+    from groupd.coordinator.cluster.local_node import LocalNode
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
 
 log = structlog.get_logger("groupd.daemon")
@@ -118,7 +118,7 @@ class Daemon:
         self._store: Store | None = None
         """The store, which must be closed in any case; None until there is one."""
         self._parts: DaemonParts | None = None
-        self._member: ClusterMember | None = None
+        self._member: LocalNode | None = None
         self._ports: KafkaPorts | None = None
         self._tls: Mapping[str, ListenerTls] = {}
         self._admin: DaemonAdmin | None = None
@@ -239,7 +239,7 @@ class Daemon:
         LogError."""
         if not self.options.cluster:
             return
-        from groupd.coordinator.cluster.member import member_of
+        from groupd.coordinator.cluster.local_node import member_of
         from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 
         config = self.parts.config

@@ -44,7 +44,7 @@ from groupd.storage.log import Store
 from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
 
 if TYPE_CHECKING:
-    from groupd.coordinator.cluster.member import ClusterMember
+    from groupd.coordinator.cluster.local_node import LocalNode
 
 
 class Coordinator(Protocol):
@@ -112,7 +112,7 @@ class DaemonParts:
         self._views: dict[str, CoordinatorLogView] = {}
         self._host = host
         self._wrap = wrap
-        self._member: ClusterMember | None = None
+        self._member: LocalNode | None = None
 
     @property
     def alone(self) -> bool:
@@ -125,7 +125,7 @@ class DaemonParts:
 
     # Start --------------------------------------------------------------------------------
 
-    async def assemble(self, store: Store, member: ClusterMember | None = None) -> None:
+    async def assemble(self, store: Store, member: LocalNode | None = None) -> None:
         """Make the parts on `store`, which is open. No shard is loaded yet. `member`: the node's
         part in its cluster. Raises LogError, ConfigError."""
         self._member = member
@@ -185,7 +185,7 @@ class DaemonParts:
             ownership=None if self._member is None else self._member.node,
         )
 
-    def _join(self, member: ClusterMember) -> None:
+    def _join(self, member: LocalNode) -> None:
         """Let coordinators and data plane serve the units that the cluster gives this node."""
         for kind, coordinator in self.coordinators.items():
             member.unit_servers[kind] = coordinator.served
@@ -241,7 +241,7 @@ class DaemonParts:
         self.broker.serve_data(plain(requests.handlers))
         return self.transactions
 
-    def _routed_markers(self, member: ClusterMember) -> MarkerTarget:
+    def _routed_markers(self, member: LocalNode) -> MarkerTarget:
         from groupd.coordinator.cluster.routed import RoutedMarkers
 
         plane = self.data_plane
@@ -255,7 +255,7 @@ class DaemonParts:
         member.closing.append(markers.close)
         return markers
 
-    def _routed_verifier(self, member: ClusterMember) -> TransactionVerifier:
+    def _routed_verifier(self, member: LocalNode) -> TransactionVerifier:
         from groupd.coordinator.cluster.routed import RoutedVerifier
 
         count = self.config.transaction_state_log_num_partitions

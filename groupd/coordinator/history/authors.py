@@ -77,5 +77,5 @@ class Authors:
 
 
 def _places(group: Group, member_id: str) -> frozenset[GroupPartition]:
-    holdings = type_of(group).places(group, member_id)
+    holdings = type_of(group).owned_partitions(group, member_id)
     return frozenset((topic, number) for topic, numbers in holdings for number in numbers)

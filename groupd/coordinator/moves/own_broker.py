@@ -27,7 +27,7 @@ from groupd.coordinator.moves.plan import Current, Ranges, TopicNow
 from groupd.coordinator.runtime.audited_routes import LINE_WEIGHT
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
@@ -91,12 +91,12 @@ class OwnBroker:
         self.work = work
         self.audit = audit
 
-    def group(self, shard: ShardRuntime, group_id: str, by: RequestContext) -> OwnGroup:
+    def group(self, shard: GroupLogShard, group_id: str, by: RequestContext) -> OwnGroup:
         """Returns a group of a shard that this process serves. Its offsets are written in the name
         of `by`."""
         return OwnGroup(self, shard, group_id, by)
 
-    async def last_moves(self, shard: ShardRuntime, group_id: str) -> dict[str, Any]:
+    async def last_moves(self, shard: GroupLogShard, group_id: str) -> dict[str, Any]:
         """Returns what `past.last_moves` returns. Raises CannotRead, UnreadableLog."""
         with _reading():
             return await last_moves(self.logs, self.work, shard, group_id)
@@ -108,7 +108,7 @@ class OwnGroup:
     One order may have at most `PARTITIONS_MAX` partitions; with more CannotMove is raised."""
 
     def __init__(
-        self, own: OwnBroker, shard: ShardRuntime, group_id: str, by: RequestContext
+        self, own: OwnBroker, shard: GroupLogShard, group_id: str, by: RequestContext
     ) -> None:
         self.group_id = group_id
         self.part_bytes = min(PART_BYTES, own.broker.config.message_max_bytes - _BATCH_BYTES)

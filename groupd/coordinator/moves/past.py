@@ -18,7 +18,7 @@ from groupd.coordinator.history.changes import (
 from groupd.coordinator.history.replay import changes, extent_of, state_at
 from groupd.coordinator.history.stream import split
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.storage.log import PartitionLogs
 
 READ_BYTES = 1 << 20
@@ -30,7 +30,7 @@ MOVES_MAX = 200
 
 
 async def committed_at(
-    logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str, at_ms: int
+    logs: PartitionLogs, work: LongWork, shard: GroupLogShard, group_id: str, at_ms: int
 ) -> list[CommittedOffset]:
     """Returns the offsets that were committed at `at_ms`. Raises BeforeHistory, UnreadableLog,
     LogError."""
@@ -40,7 +40,7 @@ async def committed_at(
 
 
 async def last_moves(
-    logs: PartitionLogs, work: LongWork, shard: ShardRuntime, group_id: str
+    logs: PartitionLogs, work: LongWork, shard: GroupLogShard, group_id: str
 ) -> dict[str, Any]:
     """Returns the last moves of a group's offsets, newest first, with their authors as far as the
     log tells: `timestamp_ms`, `topic`, `partition`, `kind`, `from`, `to` (None: no offset) and
@@ -80,7 +80,7 @@ def _reads_on(change: OffsetChange) -> bool:
 class _ShardHistory:
     """The log of a shard up to `end`, which is durable."""
 
-    def __init__(self, logs: PartitionLogs, work: LongWork, shard: ShardRuntime) -> None:
+    def __init__(self, logs: PartitionLogs, work: LongWork, shard: GroupLogShard) -> None:
         assert shard.log is not None
         self.start_offset, self.end = shard.log.history.start_offset, shard.durable_offset
         self._logs = logs

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.frontend.offsets import Finish
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, HandOver
+from groupd.coordinator.runtime.broker import Broker, Dispatch
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
@@ -95,7 +95,7 @@ def ask_in_pieces(
     broker: Broker,
     context: RequestContext,
     requests: Sequence[Any],
-    place: HandOver,
+    place: Dispatch,
     merge: Callable[[list[Any]], Steps[Any]],
 ) -> Steps[None]:
     """Ask the pieces of a request, which are `requests`. `place` hands over each piece, and `merge`

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.offsets.commit import CommitRequest
 from groupd.coordinator.core.slices import WORK_ITEMS, Pace, Steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, HandOver, Route
+from groupd.coordinator.runtime.broker import Broker, Dispatch, Route
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.errors import ErrorCode
@@ -56,19 +56,19 @@ def audited(routes: Mapping[type, Route], audit: Audit) -> dict[type, Route]:
         (TxnOffsetCommitRequest, notes.offsets_reset),
     ):
         route = found[kind]
-        found[kind] = replace(route, place=_noted(route.place, note, audit))
+        found[kind] = replace(route, dispatch=_noted(route.dispatch, note, audit))
     return found
 
 
-def _noted(place: HandOver, note: Note, audit: Audit) -> HandOver:
+def _noted(dispatch: Dispatch, note: Note, audit: Audit) -> Dispatch:
     def go(broker: Broker, context: RequestContext, request: Any) -> None:
         if context.access.audited_by_asker or (
             isinstance(request, CommitRequest) and not _may_have_lines(audit, context, request)
         ):
-            place(broker, context, request)
+            dispatch(broker, context, request)
             return
         waiter = _Noted(broker, context, request, note)
-        place(broker, broker.part(context, waiter), request)
+        dispatch(broker, broker.part(context, waiter), request)
 
     return go
 

@@ -29,11 +29,11 @@ from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.event_log import log_events, weight
 from groupd.coordinator.runtime.held_back import HeldBack
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.ownership import Alone, Ownership
+from groupd.coordinator.runtime.ownership import Ownership, SingleNodeOwnership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.served_shards import GroupShards, Shard
 from groupd.coordinator.runtime.shard_log import open_shard_logs
-from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, GroupLogShard
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
     GroupShardParts,
@@ -58,7 +58,7 @@ Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
 """(config, context, request, whether the broker has started). Raises ApiError before anything has
 changed."""
 
-HandOver = Callable[["Broker", RequestContext, Any], None]
+Dispatch = Callable[["Broker", RequestContext, Any], None]
 """Passes a request that has been checked to the shards or the function that answers it."""
 
 
@@ -68,7 +68,7 @@ class Route(Struct, frozen=True):
     one of the API; `refusal` makes the reply for an error of `check`, if that differs again."""
 
     check: Check | None
-    place: HandOver
+    dispatch: Dispatch
     failure: Failure | None = None
     refusal: Failure | None = None
 
@@ -96,7 +96,7 @@ class Broker:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.ownership = ownership or Alone(config.node_id)
+        self.ownership = ownership or SingleNodeOwnership(config.node_id)
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
@@ -110,7 +110,7 @@ class Broker:
         count = config.offsets_topic_num_partitions
         self.served = GroupShards(count, self._make_runtime)
         self.shards = self.served.in_order
-        self.places = self.served.places
+        self.shards_by_partition = self.served.shards_by_partition
         self.progress_listeners: list[Callable[[int], None]] = [self.served.wake]
         """Each is called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
@@ -135,8 +135,8 @@ class Broker:
                 self.served.take(partition)
         self.expiry = ProducerExpiry(config, clock, lambda: [one.producers for one in self.shards])
 
-    def _make_runtime(self, partition: int, owned: OwnedUnit | None) -> ShardRuntime:
-        shard = ShardRuntime(partition, self.config, self._shard_parts, owned)
+    def _make_runtime(self, partition: int, owned: OwnedUnit | None) -> GroupLogShard:
+        shard = GroupLogShard(partition, self.config, self._shard_parts, owned)
         shard.deleted.extend(self._deleted)
         return shard
 
@@ -216,7 +216,7 @@ class Broker:
         try:
             if route.check is not None:
                 route.check(self.config, context, request, self.started)
-            route.place(self, context, request)
+            route.dispatch(self, context, request)
         except ApiError as error:  # from `check`
             waiter.failure = route.refusal or waiter.failure
             waiter.fail(error.code, error.message)
@@ -232,9 +232,9 @@ class Broker:
             task.cancel()
 
     def shard_of(self, group_id: str) -> Shard:
-        return self.places[partition_for(group_id, len(self.places))]
+        return self.shards_by_partition[partition_for(group_id, len(self.shards_by_partition))]
 
-    def own_shard_of(self, group_id: str) -> ShardRuntime:
+    def own_shard_of(self, group_id: str) -> GroupLogShard:
         """The same as `shard_of`, for a broker that serves all shards itself."""
         return self.shards[partition_for(group_id, len(self.shards))]
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import groups
 from groupd.coordinator.core.partitioning import hash_work
-from groupd.coordinator.core.queries import (
+from groupd.coordinator.core.shard_requests import (
     DeleteGroup,
     DeleteSomeOffsets,
     DescribeClassicGroup,
@@ -31,7 +31,7 @@ from groupd.coordinator.core.slices import (
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.asking import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part, no_reply
 from groupd.protocol.errors import ErrorCode
@@ -191,7 +191,7 @@ def _plain(name: str) -> str:
 
 
 def _listed(
-    broker: Broker, shards: Sequence[ShardRuntime], parts: list[ListGroupsReply]
+    broker: Broker, shards: Sequence[GroupLogShard], parts: list[ListGroupsReply]
 ) -> ListGroupsReply:
     """Returns all groups, sorted by id; each part is sorted already. The groups of a shard that
     another node has taken over meanwhile are listed by that node."""
@@ -199,7 +199,7 @@ def _listed(
     for shard, part in zip(shards, parts, strict=True):
         if not part.error:
             listed.append(part.groups)
-        elif not isinstance(broker.places[shard.partition], ForeignShard):
+        elif not isinstance(broker.shards_by_partition[shard.partition], ForeignShard):
             return ListGroupsReply(part.error)
     count = sum(map(len, listed))
     return ListGroupsReply(groups=Lazily(count, lambda: merge(*listed, key=attrgetter("group_id"))))

@@ -196,7 +196,7 @@ class LogShard(ABC, Generic[M]):
             log.exception("request failed", shard=self.partition, request=request)
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            if outcome.steady and not outcome.records:
+            if outcome.reply_validity and not outcome.records:
                 self.lease(outcome, waiter)
             self._take_in(outcome, waiter)
 

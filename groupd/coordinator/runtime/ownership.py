@@ -1,7 +1,7 @@
 """Which units this node serves: all that the parts of a broker know of a cluster.
 
 `Ownership` answers questions; a `UnitServer` is told to serve a unit or to give it up. A node that
-is alone serves everything (`Alone`), so the same code works for both.
+is alone serves everything (`SingleNodeOwnership`), so the same code works for both.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class UnitServer(Protocol):
         ...
 
 
-class Alone:
+class SingleNodeOwnership:
     """The ownership of a node without a cluster."""
 
     def __init__(self, node_id: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.log_shard import LogShard
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.storage.units import OwnedUnit, Unit
 
@@ -116,27 +116,27 @@ class ServedShards(Generic[S]):
             event.set()
 
 
-Shard = ShardRuntime | ForeignShard
+Shard = GroupLogShard | ForeignShard
 
 
-class GroupShards(ServedShards[ShardRuntime]):
+class GroupShards(ServedShards[GroupLogShard]):
     """The shards of groups. `count`: of all shards, on this node or on others."""
 
-    def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], ShardRuntime]) -> None:
+    def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], GroupLogShard]) -> None:
         super().__init__("shards", make)
-        self.in_order: list[ShardRuntime] = []
+        self.in_order: list[GroupLogShard] = []
         """The shards of this process, by partition. The list object itself stays the same."""
-        self.places: list[Shard] = [ForeignShard(number) for number in range(count)]
+        self.shards_by_partition: list[Shard] = [ForeignShard(number) for number in range(count)]
         """All shards, by partition; those of other nodes are `ForeignShard`s."""
 
-    def take(self, number: int, owned: OwnedUnit | None = None) -> ShardRuntime:
-        shard = self.places[number] = super().take(number, owned)
+    def take(self, number: int, owned: OwnedUnit | None = None) -> GroupLogShard:
+        shard = self.shards_by_partition[number] = super().take(number, owned)
         insort(self.in_order, shard, key=lambda one: one.partition)
         return shard
 
-    def leave(self, shard: ShardRuntime) -> None:
-        if self.places[shard.partition] is shard:
-            self.places[shard.partition] = ForeignShard(shard.partition)
+    def leave(self, shard: GroupLogShard) -> None:
+        if self.shards_by_partition[shard.partition] is shard:
+            self.shards_by_partition[shard.partition] = ForeignShard(shard.partition)
             self.in_order.remove(shard)
         super().leave(shard)
 

@@ -2,7 +2,7 @@
 
 Beside what every shard does, it keeps the producers of its log and writes the markers that end
 their transactions, takes new topics and dynamic configs, and gives leases on replies
-(`ShardLease`). `inspect` is for the admin port.
+(`ShardReplyValidity`). `inspect` is for the admin port.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.blocked import wait
 from groupd.coordinator.core.inspection import (
     inspect_group_lazily,
     open_transactions,
@@ -23,8 +24,7 @@ from groupd.coordinator.core.inspection import (
 from groupd.coordinator.core.metadata_image import MetadataDelta, TopicDeletion
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Instant, Outcome, Steady
-from groupd.coordinator.core.waiting import wait
+from groupd.coordinator.core.types import Instant, Outcome, ReplyValidity
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
@@ -50,7 +50,7 @@ BEING_WRITTEN = "changes of the group are being written to the log"
 _ACTIVE = CoordinatorState.ACTIVE
 
 
-class ShardRuntime(LogShard[GroupCoordinatorShard]):
+class GroupLogShard(LogShard[GroupCoordinatorShard]):
     """One partition of `__consumer_offsets` with its groups."""
 
     def __init__(
@@ -104,8 +104,10 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
     # Inputs -------------------------------------------------------------------------------
 
     def lease(self, outcome: Outcome, waiter: Waiter) -> None:
-        if outcome.steady is not None:
-            waiter.may_repeat(ShardLease(self, self._journal.pending, outcome.steady))
+        if outcome.reply_validity is not None:
+            waiter.may_repeat(
+                ShardReplyValidity(self, self._journal.pending, outcome.reply_validity)
+            )
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
         """Take the new image. A shard that is loading gets it when it is made (`make_shard`), and
@@ -165,16 +167,18 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self._commit_timeout.arm()
 
 
-class ShardLease:
-    """Says as long as the stored reply to a steady heartbeat may be sent again. The core's lease
-    says that group, member and settings have not changed. This class adds what the core cannot see:
+class ShardReplyValidity:
+    """Says whether the stored reply to a steady heartbeat may still be sent. The core's part says
+    that group, member and settings have not changed. This class adds what the core cannot see:
     the shard has not been replaced since and still serves, and no record of the group waits for the
     log. ADR 10 says what this costs to keep. `pending`: the groups with records that are not
     durable yet, from the journal of the shard."""
 
     __slots__ = ("_group_id", "_holder", "_machine", "_now_ms", "_pending", "_renew")
 
-    def __init__(self, holder: ShardRuntime, pending: Container[str], lease: Steady) -> None:
+    def __init__(
+        self, holder: GroupLogShard, pending: Container[str], lease: ReplyValidity
+    ) -> None:
         self._holder = holder
         self._machine = holder.machine
         self._pending = pending
@@ -194,7 +198,7 @@ class ShardLease:
 
 
 def inspect_lazily(
-    shard: ShardRuntime, group_id: str, now: Instant, after: str | None = None
+    shard: GroupLogShard, group_id: str, now: Instant, after: str | None = None
 ) -> dict[str, Any] | None:
     """Returns what `inspect_group_lazily` returns. `blocked` also has transactions that hold
     offsets back, and a write that is under way."""
@@ -206,7 +210,7 @@ def inspect_lazily(
     return shown
 
 
-def inspect(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] | None:
+def inspect(shard: GroupLogShard, group_id: str, now: Instant) -> dict[str, Any] | None:
     """The same as `inspect_lazily`, with lists."""
     shown = inspect_lazily(shard, group_id, now)
     return None if shown is None else with_lists(shown)

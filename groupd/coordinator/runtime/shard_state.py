@@ -76,7 +76,7 @@ class GroupShardParts(Struct, frozen=True):
 
 
 class ForeignShard:
-    """A shard that another node of the cluster serves. It takes the place of a `ShardRuntime` and
+    """A shard that another node of the cluster serves. It takes the place of a `GroupLogShard` and
     refuses every request with NOT_COORDINATOR, so that clients look for the coordinator again."""
 
     state = CoordinatorState.CLOSED

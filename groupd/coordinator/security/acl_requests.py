@@ -78,7 +78,7 @@ class AclRequests:
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`, also for `read`."""
+        """See `catalogue_changes.CatalogueCache`, also for `read`."""
         await self._authorizer.load(self._store, self._turn)
 
     async def read(self, names: Sequence[str]) -> None:

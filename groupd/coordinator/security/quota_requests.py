@@ -91,7 +91,7 @@ class QuotaRequests:
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`, also for `read`."""
+        """See `catalogue_changes.CatalogueCache`, also for `read`."""
         found = await self._quotas_of(await self._store.security_entries(KIND))
         gone = self._quotas.entries.keys() - found.keys()
         self._quotas.change([*found.items(), *((entity, {}) for entity in gone)])

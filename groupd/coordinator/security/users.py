@@ -65,7 +65,7 @@ class Users:
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`, also for `read`."""
+        """See `catalogue_changes.CatalogueCache`, also for `read`."""
         found: dict[str, dict[str, ScramCredential]] = {}
         iterations, pace = _no_iterations(), Pace()
         for key, value in await self._store.security_entries(KIND):

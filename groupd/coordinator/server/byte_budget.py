@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
-from groupd.coordinator.runtime.own_process import give_back_small_blocks
+from groupd.coordinator.runtime.process_tuning import give_back_small_blocks
 
 FREE_BYTES = 16 * 1024
 SMALL = 4 * 1024

@@ -1,9 +1,9 @@
 """Stores the reply to one kind of request: the steady heartbeat of each member on a connection.
 
 A settled client sends the same heartbeat again, byte for byte except the correlation id. Its reply
-is stored under the bytes of the request and sent again with the new id while the lease of the reply
-holds (`runtime.shard_runtime.ShardLease`), that is while group, member, configs and topics have not
-changed. Then nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
+is stored under the bytes of the request and sent again with the new id while the reply is valid
+(`runtime.shard_runtime.ShardReplyValidity`), that is while group, member, configs and topics have
+not changed. Then nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
 
 There is one table for each connection, because client and principal are part of the answer.
 """

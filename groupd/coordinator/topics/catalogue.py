@@ -262,7 +262,7 @@ class TopicCatalogue:
         return new
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`."""
+        """See `catalogue_changes.CatalogueCache`."""
         topics = [stored_topic(row) for row in await self._store.topics()]
         now = {topic.name: topic for topic in [*self._own, *topics]}
         names = sorted(now.keys() | self._by_name.keys())
@@ -270,9 +270,9 @@ class TopicCatalogue:
         self._only_read = {topic.topic_id for topic in topics}
 
     async def read(self, names: Sequence[str]) -> None:
-        """See `catalogue_changes.Keeper`; `names` are topic ids in hex. In a cluster, a row may be
-        read before the change that created it. Then the next change of this topic counts as its
-        creation."""
+        """See `catalogue_changes.CatalogueCache`; `names` are topic ids in hex. In a cluster, a row
+        may be read before the change that created it. Then the next change of this topic counts as
+        its creation."""
         ids = [bytes.fromhex(name) for name in names]
         stored = {row.topic_id: stored_topic(row) for row in await self._store.topics_by_id(ids)}
         changes: dict[str, tuple[Topic | None, Topic | None]] = {}

@@ -15,7 +15,7 @@ from groupd.coordinator.producers.transactions import (
     TransactionVerifier,
 )
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.ownership import Alone, Ownership
+from groupd.coordinator.runtime.ownership import Ownership, SingleNodeOwnership
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.security.quotas import Mutations, Quotas
 from groupd.coordinator.topics.appends import Appends, AppendWriter, PartitionServer
@@ -46,8 +46,8 @@ from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
+from groupd.storage.call_batcher import CallBatcher
 from groupd.storage.log import Store
-from groupd.storage.together import Together
 
 
 class DataPlane:
@@ -87,7 +87,7 @@ class DataPlane:
         self.now = now
         self.work = work
         self.time_search = TimeSearch(Unpacking(work), config.produce_unpacked_max_bytes)
-        ownership = ownership or Alone(config.node_id)
+        ownership = ownership or SingleNodeOwnership(config.node_id)
         self.layout = Layout(config.node_id, nodes, ownership)
         self.changes = changes = changes or CatalogueChanges()
         self.catalogue = TopicCatalogue(store, config, new_topic_id, changes, now().wall_ms)
@@ -114,7 +114,7 @@ class DataPlane:
         )
         self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
-        self.log_sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+        self.log_sizes = CallBatcher(partial(_log_sizes, store))
         """The size in bytes of the batches of each log, by its name; empty logs are missing. An
         answer is never older than the question."""
         self.fetch_sessions = FetchSessions(config, new_id)

@@ -53,7 +53,7 @@ class ConfigOverrides(ABC):
         await self._changes.make(self.read_all)
 
     async def read_all(self) -> None:
-        """See `catalogue_changes.Keeper`."""
+        """See `catalogue_changes.CatalogueCache`."""
         now = self._by_name(await self._store.configs())
         self._replace(now, now.keys() | self._overrides.keys())
 

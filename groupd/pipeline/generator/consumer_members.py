@@ -18,8 +18,8 @@ from groupd.coordinator.core.consumer_group.group import (
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
-from groupd.coordinator.core.queries import DeleteGroup
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard_requests import DeleteGroup
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, Task

@@ -98,7 +98,7 @@ class CoreBackend:
         self.core = CoreShard(
             lambda: self._make_shard(self.broker.image, self.broker.group_configs),
         )
-        self.broker.shards = self.broker.places = cast(Any, [self.core])
+        self.broker.shards = self.broker.shards_by_partition = cast(Any, [self.core])
         self.broker.started = True
         self.broker.node = Node(0, "127.0.0.1", 9092)
         self._waiting: dict[str, tuple[Ticket, Callback]] = {}

@@ -1,6 +1,6 @@
 """The shell around one core shard: an append whose end the scenario scripts, and virtual time.
 
-It does with an `Outcome` what `coordinator.core.types.Outcome` asks for and what `ShardRuntime`
+It does with an `Outcome` what `coordinator.core.types.Outcome` asks for and what `GroupLogShard`
 does over a real log, without tasks and sockets. What every input wrote stays in `written`.
 """
 
@@ -60,7 +60,7 @@ class _Append:
 
 
 class CoreShard:
-    """Stands where `Broker` expects a `ShardRuntime`."""
+    """Stands where `Broker` expects a `GroupLogShard`."""
 
     partition = 0
 

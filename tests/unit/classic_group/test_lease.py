@@ -7,20 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from groupd.coordinator.core.classic_group import heartbeat
-from groupd.coordinator.core.types import Steady
+from groupd.coordinator.core.types import ReplyValidity
 from groupd.protocol.messages.classic_group import HeartbeatRequest
 from tests.unit.classic_group.harness import Bench
 
 SESSION_MS = 10_000
 
 
-def lease_of(bench: Bench, member: str, instance: str | None = None) -> Steady | None:
+def lease_of(bench: Bench, member: str, instance: str | None = None) -> ReplyValidity | None:
     request = HeartbeatRequest("g", bench.group.generation, member, instance)
     outcome = heartbeat.handle(bench.state, bench.context(4), request, bench.now)
-    return outcome.steady
+    return outcome.reply_validity
 
 
-def settled() -> tuple[Bench, list[str], Steady]:
+def settled() -> tuple[Bench, list[str], ReplyValidity]:
     bench = Bench()
     members = bench.stable(2)
     lease = lease_of(bench, members[0])
@@ -50,7 +50,10 @@ def test_only_a_stable_group_gives_one() -> None:
 def test_a_refused_heartbeat_gives_none() -> None:
     bench, (a, _), _ = settled()
     for request in (HeartbeatRequest("g", 0, a), HeartbeatRequest("g", 1, "x")):
-        assert heartbeat.handle(bench.state, bench.context(4), request, bench.now).steady is None
+        assert (
+            heartbeat.handle(bench.state, bench.context(4), request, bench.now).reply_validity
+            is None
+        )
 
 
 ENDINGS: dict[str, Callable[[Bench, str, str], object]] = {

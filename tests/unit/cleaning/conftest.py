@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupd.coordinator.runtime.own_process import threads_have_short_turns
+from groupd.coordinator.runtime.process_tuning import threads_have_short_turns
 from groupd.storage.memory import MemoryStore
 from groupd.storage.open import create_store
 from tests.unit.cleaning.harness import Bench

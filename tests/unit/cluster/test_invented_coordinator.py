@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.cluster.member import ClusterMember
+from groupd.coordinator.cluster.local_node import LocalNode
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.partitioning import partition_for
@@ -95,10 +95,10 @@ class RaffleNode:
         self.store = store
         self.clock = ManualClock()
         self.parts = DaemonParts(CONFIG, Host(), self.clock)
-        self.member: ClusterMember | None = None
+        self.member: LocalNode | None = None
         if directory is not None:
             shared = cast(Any, store)
-            self.member = ClusterMember(CONFIG, shared, self.clock, directory, "PLAINTEXT")
+            self.member = LocalNode(CONFIG, shared, self.clock, directory, "PLAINTEXT")
             self.member.node_id = HERE
             self.member.listeners = (("PLAINTEXT", "here", 9092),)
 

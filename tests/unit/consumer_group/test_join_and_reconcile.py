@@ -166,14 +166,14 @@ def test_a_stored_reply_does_not_keep_an_assignment_from_being_told_again() -> N
     shard = two_members()
     owned = {FOO: [0, 1, 2]}
     shard.beat(10, owned=owned)
-    lease = shard.handle(10).steady
+    lease = shard.handle(10).reply_validity
     assert lease is not None
     assert lease.renew(shard.now.monotonic_ms)
     reply = shard.beat(10, names=["foo"], owned={}, timeout=60_000)
     assert reply.assignment is not None
     assert not lease.renew(shard.now.monotonic_ms)
-    assert shard.handle(10).steady is None
+    assert shard.handle(10).reply_validity is None
     shard.advance(2 * INTERVAL_MS)
     assert parts(shard.beat(10).assignment) == owned
     shard.beat(10, owned=owned)
-    assert shard.handle(10).steady is not None
+    assert shard.handle(10).reply_validity is not None

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from groupd.coordinator.core.types import Steady
+from groupd.coordinator.core.types import ReplyValidity
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, topic
 
 SESSION_MS = 45_000
 
 
-def settled() -> tuple[Shard, Steady]:
+def settled() -> tuple[Shard, ReplyValidity]:
     """m1 alone, stable at epoch 2, and the lease of its last heartbeat."""
     shard = Shard(topic("foo", FOO))
     shard.beat(0)
     shard.beat(2, owned={FOO: [0, 1, 2, 3, 4, 5]})
-    lease = shard.handle(2).steady
+    lease = shard.handle(2).reply_validity
     assert lease is not None
     return shard, lease
 
@@ -35,9 +35,9 @@ def test_renewing_starts_the_session_anew_and_does_nothing_else() -> None:
 
 def test_a_heartbeat_with_something_to_do_gives_no_lease() -> None:
     shard = Shard(topic("foo", FOO))
-    assert shard.send(0).steady is None
+    assert shard.send(0).reply_validity is None
     shard.beat(0, "m2")
-    assert shard.handle(2).steady is None, "m1 has partitions to give up"
+    assert shard.handle(2).reply_validity is None, "m1 has partitions to give up"
 
 
 def test_a_group_with_a_regular_expression_gives_no_lease() -> None:
@@ -46,7 +46,7 @@ def test_a_group_with_a_regular_expression_gives_no_lease() -> None:
     shard.finish_task()
     shard.beat(1)
     shard.beat(2)
-    assert shard.handle(2).steady is None
+    assert shard.handle(2).reply_validity is None
 
 
 ENDINGS: dict[str, Callable[[Shard], object]] = {

@@ -113,7 +113,7 @@ def test_a_repeated_heartbeat_counts() -> None:
     """The steady reply renews the session without asking the core."""
     shard = Settled()
     shard.heard("a")
-    lease = shard.outcome.steady
+    lease = shard.outcome.reply_validity
     assert lease is not None
     shard.advance(1000)
     shard.heard("bc")

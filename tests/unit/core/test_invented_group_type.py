@@ -24,8 +24,8 @@ from groupd.coordinator.core.group_type import Positions
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard_requests import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.slices import at_once, run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (

@@ -10,8 +10,8 @@ from crc32c import crc32c
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
-from groupd.coordinator.core.queries import DeleteGroup
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard_requests import DeleteGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext
 from groupd.coordinator.history import replay as history

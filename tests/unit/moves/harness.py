@@ -13,7 +13,7 @@ from groupd.coordinator.moves.mover import PlannedMove, ShownOffsets
 from groupd.coordinator.moves.own_broker import Operator, OwnBroker, OwnGroup, context_of
 from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.security.audit import Audit
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.storage.log import LogCorrupt, LogUnavailable
@@ -70,7 +70,7 @@ class Moves:
         return self.own.group(self.shard, GROUP, BY)
 
     @property
-    def shard(self) -> ShardRuntime:
+    def shard(self) -> GroupLogShard:
         return self.bench.shard
 
     async def done(self, work: Awaitable[T]) -> T:

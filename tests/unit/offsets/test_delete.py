@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.core.admin import delete_group, list_groups
-from groupd.coordinator.core.queries import DeleteGroup, ListSomeGroups
+from groupd.coordinator.core.shard_requests import DeleteGroup, ListSomeGroups
 from groupd.coordinator.core.types import EventKind, Operation, Resource
 from groupd.protocol.messages.offsets import FetchTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record

@@ -20,7 +20,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -102,7 +102,7 @@ class Bench:
         return shard
 
     @property
-    def shard(self) -> ShardRuntime:
+    def shard(self) -> GroupLogShard:
         """The only one, or the first."""
         return self.broker.shards[0]
 

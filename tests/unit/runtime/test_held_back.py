@@ -10,7 +10,7 @@ import pytest
 from groupd.coordinator.cluster.lease import Notifier
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.data_routes import DataRoute
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.topics.produce import is_long
 from groupd.protocol.messages import NO_TOPIC_ID
@@ -20,7 +20,7 @@ from tests.unit.runtime.harness import Bench, settle
 LEASE_MS = 1000
 
 
-class LateLease(Alone):
+class LateLease(SingleNodeOwnership):
     """A lease that the test begins and ends."""
 
     def __init__(self) -> None:

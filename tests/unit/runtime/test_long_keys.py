@@ -9,7 +9,7 @@ import pytest
 from groupd.coordinator.core import partitioning
 from groupd.coordinator.core.partitioning import string_hash
 from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -27,7 +27,7 @@ LONG = 32_767
 NODES = Node(0, "h0", 9092), Node(1, "h1", 9093)
 
 
-class Shared(Alone):
+class Shared(SingleNodeOwnership):
     """Two nodes share the shards."""
 
     def only_leader(self) -> tuple[int, int] | None:

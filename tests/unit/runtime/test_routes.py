@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.core.queries import ListSomeGroups
+from groupd.coordinator.core.shard_requests import ListSomeGroups
 from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.runtime import group_routes
 from groupd.coordinator.runtime.broker import Route

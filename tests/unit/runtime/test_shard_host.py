@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Lease
 from groupd.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ OK = [ErrorCode.NONE]
 ELSEWHERE = [ErrorCode.NOT_COORDINATOR]
 
 
-class ManualLease(Alone):
+class ManualLease(SingleNodeOwnership):
     """An ownership whose lease the test ends."""
 
     def __init__(self, node_id: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.protocol.errors import ErrorCode
@@ -48,7 +48,7 @@ OFFSETS = (o.CommitTopic("t", (o.CommitPartition(0, 1),), TOPIC_ID),)
 LEAVING = (k.LeavingMember("m"),)
 
 
-class Half(Alone):
+class Half(SingleNodeOwnership):
     """Node 0 leads the shard of `HERE`, node 1 that of `AWAY`."""
 
     def serves(self, unit: Unit) -> bool:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.recording.connection import RecordedSlot
-from groupd.coordinator.runtime.own_process import give_back_large_blocks
+from groupd.coordinator.runtime.process_tuning import give_back_large_blocks
 from groupd.coordinator.server.byte_budget import (
     FREE_BYTES,
     LOOK_MS,

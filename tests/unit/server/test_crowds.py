@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.runtime import own_process
+from groupd.coordinator.runtime import process_tuning
 from groupd.coordinator.server.byte_budget import FREE_BYTES, MUCH, Account, ByteBudget, Crowds
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import KafkaListener
@@ -89,12 +89,12 @@ def test_only_a_process_of_our_own_gives_back(monkeypatch: pytest.MonkeyPatch) -
 
     library = SimpleNamespace(malloc_trim=trim, mallopt=lambda option, value: 1)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    monkeypatch.setattr(own_process, "_ours", False)
-    own_process.give_back_small_blocks()
+    monkeypatch.setattr(process_tuning, "_ours", False)
+    process_tuning.give_back_small_blocks()
     assert trimmed == []
-    own_process.give_back_large_blocks()
-    own_process.give_back_small_blocks()
+    process_tuning.give_back_large_blocks()
+    process_tuning.give_back_small_blocks()
     assert over.wait(10)
     assert trimmed == [0]
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    own_process.give_back_small_blocks()
+    process_tuning.give_back_small_blocks()

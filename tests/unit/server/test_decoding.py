@@ -41,7 +41,7 @@ async def test_a_long_request_is_decoded_in_a_thread_and_what_is_behind_it_waits
     assert client.connection.idle
 
 
-class Steady:
+class ReplyValidity:
     """A lease that always holds."""
 
     def renew(self) -> bool:
@@ -51,7 +51,7 @@ class Steady:
 async def test_a_stored_reply_does_not_overtake_a_request_in_the_thread() -> None:
     client = Client()
     client.send(heartbeat(1))
-    client.slots[0].lease = Steady()
+    client.slots[0].lease = ReplyValidity()
     await client.answer(1)
     client.send(heartbeat(2))
     assert client.received() == [1, 2], "stored"

@@ -30,7 +30,7 @@ Assignment = tuple[tuple[bytes, tuple[int, ...]], ...]
 
 
 def never(outcome: Outcome, waiter: Waiter) -> None:
-    """In place of `ShardRuntime.lease`: no reply is stored."""
+    """In place of `GroupLogShard.lease`: no reply is stored."""
 
 
 class Peer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.storage.units import PARTITIONS
 
 
-class Owned(Alone):
+class Owned(SingleNodeOwnership):
     """The ownership of node `node_id`: what it serves is in the hands of the test. `epochs` and
     `leaders` are what every node knows."""
 

@@ -29,7 +29,7 @@ from tests.support.shared_catalogue import CatalogueNode, NodeStore, SharedCatal
 ENTRY = SecurityEntry("quota", "k", "v")
 
 
-class Keeper:
+class CatalogueCache:
     """Remembers what it was asked to read."""
 
     def __init__(self) -> None:
@@ -58,16 +58,16 @@ def changes(store: NodeStore) -> CatalogueChanges:
 
 
 @pytest.fixture
-def keeper(changes: CatalogueChanges) -> Keeper:
-    keeper = Keeper()
+def keeper(changes: CatalogueChanges) -> CatalogueCache:
+    keeper = CatalogueCache()
     changes.follow(security_of("quota"), keeper)
     return keeper
 
 
 async def test_keepers_are_told_what_has_changed(
-    shared: SharedCatalogue, changes: CatalogueChanges, keeper: Keeper
+    shared: SharedCatalogue, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
-    topics = Keeper()
+    topics = CatalogueCache()
     changes.follow(TOPICS, topics)
     other = shared.node()
     await other.change_security([ENTRY, SecurityEntry("acl", "a", "")])
@@ -81,7 +81,7 @@ async def test_keepers_are_told_what_has_changed(
 
 
 async def test_a_change_that_is_too_late_is_made_anew(
-    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: Keeper
+    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     await shared.node().change_security([ENTRY])
     await changes.make(lambda: store.change_security([ENTRY]))
@@ -103,7 +103,7 @@ async def test_nobody_tries_for_ever(changes: CatalogueChanges) -> None:
 
 
 async def test_after_an_unknown_outcome_everything_is_read(
-    store: NodeStore, changes: CatalogueChanges, keeper: Keeper
+    store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     store.lost_answers = 1
     with pytest.raises(LogUnavailable):
@@ -114,7 +114,7 @@ async def test_after_an_unknown_outcome_everything_is_read(
 
 
 async def test_a_refused_change_leaves_nothing_to_read(
-    changes: CatalogueChanges, keeper: Keeper
+    changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     async def refused() -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -126,7 +126,7 @@ async def test_a_refused_change_leaves_nothing_to_read(
 
 
 async def test_a_cancelled_change_counts_once_it_is_read(
-    store: NodeStore, changes: CatalogueChanges, keeper: Keeper
+    store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     store.committed = asyncio.Event()
     task = asyncio.create_task(changes.make(lambda: store.change_security([ENTRY])))
@@ -158,7 +158,7 @@ async def test_a_version_counts_once_memory_has_it(
 
 
 async def test_another_timeline_is_read_anew(
-    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: Keeper
+    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     for _ in range(3):
         await changes.make(lambda: store.change_security([ENTRY]))
@@ -172,7 +172,7 @@ async def test_another_timeline_is_read_anew(
 
 
 async def test_what_is_read_while_all_is_forgotten_does_not_count(
-    shared: SharedCatalogue, changes: CatalogueChanges, keeper: Keeper
+    shared: SharedCatalogue, changes: CatalogueChanges, keeper: CatalogueCache
 ) -> None:
     await shared.node().change_security([ENTRY])
     task = asyncio.create_task(changes.catch_up())
@@ -185,7 +185,7 @@ async def test_what_is_read_while_all_is_forgotten_does_not_count(
     assert (keeper.asked, changes.applied) == (["all"], 1)
 
 
-async def test_without_a_cluster_nothing_is_followed(keeper: Keeper) -> None:
+async def test_without_a_cluster_nothing_is_followed(keeper: CatalogueCache) -> None:
     store = MemoryStore()
     await store.start()
     changes = CatalogueChanges()

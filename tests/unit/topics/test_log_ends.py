@@ -9,7 +9,7 @@ import pytest
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.ownership import Alone
+from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.topics.catalogue import MetadataListener
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.partitions import Partitions
@@ -69,7 +69,7 @@ class Bench:
     def __init__(self) -> None:
         self.store = CountingStore()
         self.topics = Topics()
-        self.partitions = Partitions(self.topics, self.store, {}, Alone(0))
+        self.partitions = Partitions(self.topics, self.store, {}, SingleNodeOwnership(0))
         self.ends = StoredEnds(
             self.topics, self.partitions, self.store, LongWork(), 1 << 20, shared=False
         )

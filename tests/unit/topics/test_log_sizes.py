@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from groupd.coordinator.topics.data_plane import _log_sizes
+from groupd.storage.call_batcher import CallBatcher
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
-from groupd.storage.together import Together
 
 
 class SlowStore(MemoryStore):
@@ -37,7 +37,7 @@ async def turns() -> None:
 
 async def test_those_who_wait_share_the_next_answer() -> None:
     store = SlowStore()
-    sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+    sizes: CallBatcher[None, Mapping[str, int]] = CallBatcher(partial(_log_sizes, store))
     first = asyncio.create_task(sizes.ask(None))
     await turns()
     others = [asyncio.create_task(sizes.ask(None)) for _ in range(3)]
@@ -57,7 +57,7 @@ async def test_those_who_wait_share_the_next_answer() -> None:
 
 async def test_who_gives_up_or_fails_leaves_the_others_their_turn() -> None:
     store = SlowStore()
-    sizes: Together[None, Mapping[str, int]] = Together(partial(_log_sizes, store))
+    sizes: CallBatcher[None, Mapping[str, int]] = CallBatcher(partial(_log_sizes, store))
     first, second, third = [asyncio.create_task(sizes.ask(None)) for _ in range(3)]
     await turns()
     first.cancel()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import Protocols, metadata_for
-from groupd.coordinator.core.queries import DescribeClassicGroup
+from groupd.coordinator.core.shard_requests import DescribeClassicGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode

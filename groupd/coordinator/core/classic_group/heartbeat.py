@@ -29,7 +29,7 @@ def handle(
         reply = answers.heartbeat_failure(request, error)
         return Outcome(replies=[(context.token, reply)])
     outcome = Outcome(replies=[(context.token, answers.heartbeat(code))])
-    outcome.steady = ClassicHeartbeatLease.of(state, request)
+    outcome.reply_validity = ClassicReplyValidity.of(state, request)
     return outcome
 
 
@@ -46,7 +46,7 @@ def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCo
     return ErrorCode.NONE
 
 
-class ClassicHeartbeatLease:
+class ClassicReplyValidity:
     """Says whether the reply to a repeated heartbeat may be sent again, for one member of one
     generation. Classic groups change in place, so the lease repeats the checks of the handler, but
     only in the state Stable, in which nearly all heartbeats arrive."""
@@ -80,7 +80,7 @@ class ClassicHeartbeatLease:
         self._deadline = deadline
 
     @classmethod
-    def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
+    def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicReplyValidity | None:
         """The lease for a heartbeat that has just been answered without an error; None if the group
         is not Stable."""
         group = state.groups.get(request.group_id)

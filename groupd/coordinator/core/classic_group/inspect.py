@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from groupd.coordinator.core.blocked import Wait, due_in, wait
 from groupd.coordinator.core.classic_group.group import (
     CONSUMER_PROTOCOL_TYPE,
     SESSION,
@@ -22,7 +23,6 @@ from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.slices import LISTED_MAX, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import Wait, due_in, wait
 
 
 class _ClassicSnapshot:
@@ -116,7 +116,7 @@ def identify(group: ClassicGroup, member_id: str) -> MemberIdentity:
     )
 
 
-def places(group: ClassicGroup, member_id: str) -> Iterable[Holding]:
+def owned_partitions(group: ClassicGroup, member_id: str) -> Iterable[Holding]:
     """What the member's last assignment gave it, by topic name. Empty if only the clients of the
     group can read the assignment."""
     return _owned(group, group.members[member_id]).items()

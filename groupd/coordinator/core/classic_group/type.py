@@ -20,7 +20,7 @@ from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, Clas
 from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC, ChangedGroups
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import GroupType, LoggedEvent, LoggedEventKind, Meter
-from groupd.coordinator.core.queries import DescribeClassicGroup
+from groupd.coordinator.core.shard_requests import DescribeClassicGroup
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -90,6 +90,6 @@ CLASSIC = GroupType(
     session=timers.session,
     inspect=inspect.inspect,
     identify=inspect.identify,
-    places=inspect.places,
+    owned_partitions=inspect.owned_partitions,
     logged={GroupMetadataKey: _logged_events},
 )

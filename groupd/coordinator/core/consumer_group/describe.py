@@ -13,7 +13,7 @@ from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGrou
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.coordinator.core.queries import DescribeConsumerGroup
+from groupd.coordinator.core.shard_requests import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     Instant,

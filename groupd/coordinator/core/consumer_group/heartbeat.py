@@ -37,7 +37,7 @@ from groupd.coordinator.core.consumer_group.member import (
     PartitionEpochs,
 )
 from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
-from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
+from groupd.coordinator.core.consumer_group.target_plan import TargetSource, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.errors import AssignorFailed
@@ -90,7 +90,7 @@ def _regular(
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
         session = state.deadlines.get((SESSION, group.group_id, before.member_id))
         if session is not None and before.member_id not in group.unacknowledged:
-            outcome.steady = ConsumerHeartbeatLease(state, group, session, timeout_ms)
+            outcome.reply_validity = HeartbeatReplyValidity(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(events.event(EventKind.GROUP_CREATED, group.group_id))
@@ -104,7 +104,7 @@ def _regular(
 
     # A converted group gets its target at once, in the same write.
     plan = plan_target(state, group, step, now, at_once=joined.conversion is not None)
-    if plan.way is Way.SHARED:
+    if plan.source is TargetSource.SHARED:
         step.note(state, group, now, outcome)
         shared_target.wait(state, context, group, request, step, now, outcome)
         return outcome
@@ -203,7 +203,7 @@ def _may_rest(group: ConsumerGroup) -> bool:
     return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
 
 
-class ConsumerHeartbeatLease:
+class HeartbeatReplyValidity:
     """Says whether the reply to a settled member's repeated heartbeat may be sent again without
     handling the request. A heartbeat that found nothing to do hands out a lease. As long as the
     lease holds, the same request has the same reply, and its only effect is a new session deadline.

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.blocked import Wait, due_in, named, topic_name, wait
 from groupd.coordinator.core.consumer_group import deferred_target
 from groupd.coordinator.core.consumer_group.configs import (
     assignment_interval_ms,
@@ -40,7 +41,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import LISTED_MAX, Pace, Pairs, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
 from groupd.protocol.messages import TopicId, TopicIdPartition
 
 
@@ -140,7 +140,7 @@ def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
     )
 
 
-def places(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
+def owned_partitions(group: ConsumerGroup, member_id: str) -> Iterable[Holding]:
     """The partitions of a member by topic id. They include those that it is revoking, since it may
     still commit for them until it has confirmed the revocation."""
     member = group.members[member_id]

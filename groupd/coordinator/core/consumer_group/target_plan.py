@@ -20,26 +20,26 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 
 
-class Way(Enum):
-    """Which target an operation uses."""
+class TargetSource(Enum):
+    """Where an operation takes the target assignment from."""
 
     STORED = "stored"
     """The stored target."""
     SHARED = "shared"
     """A target that is computed for several members; the operation waits for it
     (`shared_target`)."""
-    AT_ONCE = "at once"
+    COMPUTED = "computed"
     """A target that the operation computes itself."""
 
 
 class TargetPlan(Struct, frozen=True):
-    """`assignor`: the name of the assignor that the group prefers, "" if the way is STORED."""
+    """`assignor`: the name of the assignor that the group prefers, "" if the source is STORED."""
 
-    way: Way
+    source: TargetSource
     assignor: str = ""
 
 
-_STORED = TargetPlan(Way.STORED)
+_STORED = TargetPlan(TargetSource.STORED)
 
 
 def plan_target(
@@ -61,10 +61,10 @@ def plan_target(
     name = preferred_assignor_after(group, step.resolved.member, step.updated, default)
     large = deferred_target.is_large(state, group)
     if at_once or not (large or name in BUILT_IN):
-        return TargetPlan(Way.AT_ONCE, name)
+        return TargetPlan(TargetSource.COMPUTED, name)
     if large and deferred_target.has_failed(group, now):
         return _STORED  # no heartbeat should wait for an assignor that has just failed
-    return TargetPlan(Way.SHARED, name)
+    return TargetPlan(TargetSource.SHARED, name)
 
 
 def assign(
@@ -83,7 +83,7 @@ def assign(
     FENCED_MEMBER_EPOCH for a member in an unknown state.
     """
     member, changed = step.updated, step.subscription_changed
-    if plan.way is Way.AT_ONCE:
+    if plan.source is TargetSource.COMPUTED:
         replaced = step.resolved.replaced
         replaced_id = None if replaced is None else replaced.member_id
         target = install(

@@ -25,7 +25,7 @@ from groupd.coordinator.core.consumer_group.group import (
 )
 from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.group_type import GroupType, Meter
-from groupd.coordinator.core.queries import DescribeConsumerGroup
+from groupd.coordinator.core.shard_requests import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.records.schema import (
@@ -66,7 +66,7 @@ CONSUMER = GroupType(
     inspect=inspect.inspect,
     awaited=inspect.awaited,
     identify=inspect.identify,
-    places=inspect.places,
+    owned_partitions=inspect.owned_partitions,
     what_if=what_if.WHAT_IF,
     logged={
         ConsumerGroupMemberMetadataKey: log_views.member_metadata,

@@ -35,7 +35,7 @@ from groupd.protocol.messages.classic_group import (
 )
 
 
-def hosting_classic_members(consumer: GroupType) -> GroupType:
+def with_classic_members(consumer: GroupType) -> GroupType:
     """The consumer group type, extended by the requests and deadlines of members on the classic
     protocol."""
     return replace(

@@ -27,7 +27,7 @@ from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
 
 
-def trying_assignors(classic: GroupType) -> GroupType:
+def with_assignor_trial(classic: GroupType) -> GroupType:
     """The classic type, extended by trials of the assignors of the consumer protocol."""
     return replace(classic, what_if=AssignorTrial(_used, _propose))
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from groupd.coordinator.config.values import INT, ValueRule
+from groupd.coordinator.core.blocked import due_in, wait
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_configs import GroupConfig
 from groupd.coordinator.core.group_type import (
@@ -32,7 +33,6 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Task,
 )
-from groupd.coordinator.core.waiting import due_in, wait
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
 from groupd.protocol.records.schema import Record
@@ -254,7 +254,7 @@ def identify(group: Raffle, member_id: str) -> MemberIdentity:
     return MemberIdentity(member_id, None, ticket.client_id, ticket.client_host, group.epoch)
 
 
-def places(group: Raffle, member_id: str) -> list[Holding]:
+def owned_partitions(group: Raffle, member_id: str) -> list[Holding]:
     """The number is a partition of the topic "prizes"."""
     return [("prizes", [group.members[member_id].number])]
 
@@ -311,7 +311,7 @@ RAFFLE = GroupType(
     unload=unload,
     inspect=inspect,
     identify=identify,
-    places=places,
+    owned_partitions=owned_partitions,
     positions=positions,
     logged={TicketKey: bought},
     epochs={RaffleKey: ("raffle epoch", "epoch")},

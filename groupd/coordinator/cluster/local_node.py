@@ -45,7 +45,7 @@ HAND_OVER_MS = 3000
 take it."""
 
 
-class ClusterMember:
+class LocalNode:
     """This process in the cluster. `directory`: where the node's id is kept. `inter_broker`: the
     name of the listener that other nodes use. `security`: how this node logs in to them. `version`:
     the version of groupd."""
@@ -240,9 +240,9 @@ def member_of(
     directory: Path,
     inter_broker: str,
     security: ClientSecurity,
-) -> ClusterMember:
+) -> LocalNode:
     """Returns the member for a store that was opened as a shared one. Leases last in real time,
     also while the process stands still, so their clock is not the clock of groups."""
     assert isinstance(store, ClusterStore)
     version = installed_version("groupd")
-    return ClusterMember(config, store, SystemClock(), directory, inter_broker, security, version)
+    return LocalNode(config, store, SystemClock(), directory, inter_broker, security, version)

@@ -13,7 +13,7 @@ AT_ONCE_MAX = 100
 """How many questions are answered together at most."""
 
 
-class Together(Generic[Question, StoreAnswer]):
+class CallBatcher(Generic[Question, StoreAnswer]):
     """`answer(questions)` returns an answer or an error for each question. If it raises, all of
     them get that error. Waiting questions are answered even if a caller of `ask` is cancelled."""
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from groupd.storage.call_batcher import CallBatcher
 from groupd.storage.log import LogFenced, LogUnavailable
 from groupd.storage.postgres_cluster import ClusterStore, cluster_store
-from groupd.storage.together import Together
 from groupd.storage.units import GROUPS, OwnedUnit, Unit
 from tests.support.postgres import PostgresServer
 
@@ -23,7 +23,7 @@ async def test_what_comes_meanwhile_is_answered_together() -> None:
         await turn.wait()
         return [ValueError("odd") if one % 2 else one * 10 for one in questions]
 
-    together: Together[int, int] = Together(answer)
+    together: CallBatcher[int, int] = CallBatcher(answer)
     calls = [asyncio.ensure_future(together.ask(one)) for one in range(5)]
     await asyncio.sleep(0)
     late = [asyncio.ensure_future(together.ask(one)) for one in (6, 8)]
@@ -42,7 +42,7 @@ async def test_a_failure_is_everybodys() -> None:
     async def answer(questions: Sequence[int]) -> list[int | Exception]:
         raise LogUnavailable("away")
 
-    together: Together[int, int] = Together(answer)
+    together: CallBatcher[int, int] = CallBatcher(answer)
     results = await asyncio.gather(together.ask(1), together.ask(2), return_exceptions=True)
     assert [type(one) for one in results] == [LogUnavailable] * 2
 
