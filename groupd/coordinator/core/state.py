@@ -44,11 +44,11 @@ class ShardState(Struct):
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
 
-    def check_room(self) -> None:
+    def check_group_limit(self) -> None:
         """Raises GROUP_MAX_SIZE_REACHED if there may be no more groups."""
         most = self.config.max_groups
         if self.groups_in_all() >= most:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"There are {most} groups, which is the most (groupd.max.groups).",
+                f"The limit of {most} groups (groupd.max.groups) is reached.",
             )

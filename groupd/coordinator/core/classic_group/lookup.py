@@ -59,7 +59,7 @@ def find_or_create(
     if member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if found is None:
-        state.check_room()
+        state.check_group_limit()
     group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
     tombstones: tuple[Record, ...] = ()
     if found is not None:

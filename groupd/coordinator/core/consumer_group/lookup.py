@@ -41,7 +41,7 @@ def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
     if group is None:
-        state.check_room()
+        state.check_group_limit()
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
     joined = None
     if state.migration is not None:
