@@ -327,6 +327,9 @@ class ClassicGroup:
     def awaits_members(self) -> bool:
         return bool(self.pending_members)
 
+    def admits_classic_members(self) -> bool:
+        return True
+
     def check_offset_commit(
         self,
         member_id: str,

@@ -42,9 +42,7 @@ def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
 def refuses_classic_join(state: ShardState, group_id: str) -> bool:
     """Whether the type of the group does not admit classic members."""
     group = state.groups.get(group_id)
-    if group is None or isinstance(group, ClassicGroup):
-        return False
-    return state.migration is None or not state.migration.may_become_classic(group)
+    return group is not None and not group.admits_classic_members()
 
 
 def find_or_create(

@@ -167,6 +167,9 @@ class ConsumerGroup:
     def awaits_members(self) -> bool:
         return False
 
+    def admits_classic_members(self) -> bool:
+        return not self.members
+
     def check_offset_commit(
         self,
         member_id: str,

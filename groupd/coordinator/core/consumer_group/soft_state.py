@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.consumer_group.conversions import Conversions
 from groupd.coordinator.core.consumer_group.group import TYPE_NAME
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.state import ShardState
@@ -57,9 +58,11 @@ class WaitingHeartbeats(Struct):
 
 
 class SoftState(Struct):
-    """`regex_tasks`: groups whose regular expressions are being resolved. `waiting_heartbeats`: by
+    """`conversions`: how groups become consumer groups and stop being some; None = they do not.
+    `regex_tasks`: groups whose regular expressions are being resolved. `waiting_heartbeats`: by
     group id, the heartbeats that wait for a target."""
 
+    conversions: Conversions | None = None
     regex_tasks: set[str] = field(default_factory=set)
     waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
 
