@@ -30,10 +30,6 @@ from groupd.coordinator.core.classic_group.operation import (
     changed_groups,
 )
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    parse_subscription,
-)
 from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group import timers as consumer_timers
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
@@ -51,6 +47,10 @@ from groupd.coordinator.core.types import (
     EventKind,
     Instant,
     Outcome,
+)
+from groupd.protocol.consumer_protocol import (
+    MalformedSubscription,
+    parse_subscription,
 )
 from groupd.protocol.records.schema import Record
 

@@ -24,11 +24,6 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember, Protocols
 from groupd.coordinator.core.classic_group.operation import GroupOperation
-from groupd.coordinator.core.classic_group.subscription import (
-    EmbeddedSubscription,
-    MalformedSubscription,
-    parse_subscription,
-)
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.conversions import Conversion, JoinedGroup
 from groupd.coordinator.core.consumer_group.group import SESSION, ConsumerGroup
@@ -51,6 +46,11 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Pace, Steps, run_through, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
+from groupd.protocol.consumer_protocol import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+    parse_subscription,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
