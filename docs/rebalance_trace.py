@@ -12,7 +12,7 @@ from typing import Any
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.core.inspection import inspect_group
+from groupd.coordinator.core.inspection import inspect_group_lazily, with_lists
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -91,10 +91,10 @@ class Cluster:
         self.epochs[member] = reply.member_epoch
         if reply.assignment is not None:
             self.owned[member] = tuple(p for one in reply.assignment for p in one.partitions)
-        shown = inspect_group(self.shard.state, GROUP, now)
+        shown = inspect_group_lazily(self.shard.state, GROUP, now)
         assert shown is not None
         records, events = tuple(outcome.records), tuple(outcome.events)
-        return Step(self.now_ms, member, epoch, owns, reply, records, events, shown)
+        return Step(self.now_ms, member, epoch, owns, reply, records, events, with_lists(shown))
 
     def _replay(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from groupd.coordinator.core.acls import ANYTHING, EVERYBODY, PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
 from groupd.coordinator.faults.errors import HarnessError, check_code
+from groupd.coordinator.security.acls import ANYTHING, EVERYBODY, PatternType, Permission
 from groupd.coordinator.security.scram_credentials import (
     ITERATIONS_MIN,
     MECHANISMS,

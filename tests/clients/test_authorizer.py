@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.acls import AclIndex, PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security.acls import AclIndex, PatternType, Permission
 from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.authorizer import Authorizer
 from groupd.protocol.messages.acls import AclBinding

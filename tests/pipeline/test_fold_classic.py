@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.coordinator.core.classic_group import leave
-from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
+from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
 from groupd.protocol.records.schema import (

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.classic_group.subscription import parse_assignment
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.pipeline.values import topic_id_text
+from groupd.protocol.consumer_protocol import parse_assignment
 from tests.pipeline.group_logs import entry_of, facts_of
 from tests.support.examples import examples
 from tests.unit.interop.harness import Bench

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import pack
 
-from groupd.coordinator.core.classic_group.subscription import (
+from groupd.protocol.consumer_protocol import (
     EmbeddedAssignment,
     EmbeddedSubscription,
     encode_assignment,

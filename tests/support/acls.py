@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.protocol.messages.acls import AclBinding
 
 

@@ -1,4 +1,4 @@
-"""What every assignor must keep to; the coordinator checks in `target_assignment.checked`.
+"""What every assignor must keep to; the coordinator checks in `target_assignment.check_steps`.
 
 The first fault found, in member order, becomes an `AssignorError` that names it.
 """

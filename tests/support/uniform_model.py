@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec
-from groupd.coordinator.core.assignors.order import signed_key
 from groupd.coordinator.core.assignors.simple import ranked_members
+from groupd.coordinator.core.assignors.uniform_heterogeneous import signed_key
 
 TopicPartition = tuple[bytes, int]
 Sets = dict[str, set[TopicPartition]]

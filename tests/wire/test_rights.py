@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security.acls import PatternType, Permission
 from tests.support.daemon import Daemon
 from tests.support.metrics import total
 from tests.support.peer import Peer, make_peer, running

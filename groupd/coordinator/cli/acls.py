@@ -20,13 +20,13 @@ from groupd.coordinator.cli.kafka.flags import (
     is_json,
 )
 from groupd.coordinator.cli.parse import UsageError
-from groupd.coordinator.core.acls import (
+from groupd.coordinator.core.types import CLUSTER_NAME, OPERATIONS_OF, Operation, Resource
+from groupd.coordinator.security.acls import (
     ANYTHING,
     PatternType,
     Permission,
     stands_for_addresses,
 )
-from groupd.coordinator.core.types import CLUSTER_NAME, OPERATIONS_OF, Operation, Resource
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 
 OPERATIONS = {

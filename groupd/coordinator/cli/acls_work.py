@@ -9,8 +9,8 @@ from groupd.coordinator.cli.groups.past import asking, note
 from groupd.coordinator.cli.groups.tables import json_line, table
 from groupd.coordinator.cli.kafka.calls import check
 from groupd.coordinator.cli.kafka.cluster import open_cluster
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.protocol.messages.acls import (
     AclBinding,
     AclFilter,

@@ -61,6 +61,11 @@ class Group(Protocol):
         """Whether a client was given a member id (KIP-394) and has not joined with it yet."""
         ...
 
+    def admits_classic_members(self) -> bool:
+        """Whether a JoinGroup of the classic protocol may make this group a classic one, if it is
+        not one already."""
+        ...
+
     def check_delete(self) -> None:
         """Raises NON_EMPTY_GROUP unless the group may be deleted now, GROUP_ID_NOT_FOUND for a dead
         classic group."""

@@ -105,27 +105,15 @@ class Meter(Struct, frozen=True):
     doc: str
 
 
-def _nothing_started(state: ShardState, now: Instant) -> Outcome:
+def _no_outcome(*args: Any) -> Outcome:
     return Outcome()
 
 
-def _nothing_to_do(state: ShardState, group: Any) -> None:
+def _none(*args: Any) -> None:
     return None
 
 
-def _nothing_parked(state: ShardState) -> Outcome:
-    return Outcome()
-
-
-def _no_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
-    return Outcome()
-
-
-def _no_session(state: ShardState, group: Any, member_id: str) -> None:
-    return None
-
-
-def _no_deadlines(state: ShardState, group: Any, now: Instant) -> Iterator[dict[str, Any]]:
+def _no_items(*args: Any) -> Iterator[Any]:
     return iter(())
 
 
@@ -153,138 +141,114 @@ def committed_offsets(state: ShardState, store: OffsetStore, group: Group) -> Po
     return store.topics(group.group_id)
 
 
-def _no_problems(group: Any) -> Iterator[str]:
-    return iter(())
-
-
 class GroupType(Struct, frozen=True, kw_only=True):
     """One group type. Functions that take a group get a group of this type, and `state` is that of
-    the group's shard. A field with a default may be left out. No two types may have the same key in
-    `requests`, `replay`, `deadlines`, `tasks`, `answers` or `completions`, or the same name in
-    `configs`.
-
-    What it is:
-        name        The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events
-                    and metrics have it, too.
-        group_key   The class of the record key whose tombstone ends a group.
-        simple_group
-                    Makes a group with this id when offsets are committed for an unknown id
-                    (docs/spec/offsets-and-log.md#5.2); exactly one type has it.
-        states      All values of `Group.state_name()`, for gauges (docs/spec/offsets-and-log.md#9).
-        meters      Counters and rates of the type, under Kafka's names.
-        configs     The dynamic configs of its groups (resource GROUP; KIP-848,
-                    docs/spec/consumer-group.md#10). They may be set on any group id; the overrides
-                    are in `ShardState.group_configs`.
-        soft_state  Makes the object that the type keeps in each shard beside its groups,
-                    `ShardState.soft[name]`. It is not in the log: each load makes a new one.
-
-    What it does:
-        requests    Request class -> its handler. If it raises ApiError, nothing has changed.
-        foreign     Request class of another type -> the handler that answers instead, if the group
-                    is of this type and has members (online migration,
-                    docs/spec/consumer-group.md#8).
-        replay      Class of a record's key -> the function that applies the record, live and at
-                    load (docs/spec/offsets-and-log.md#5.2). It raises ReplayError.
-        deadlines   First part of a `DeadlineKey` -> what happens when that deadline has passed
-                    (docs/spec/consumer-group.md#7). The group may be gone by then.
-        session     (state, group, member id) -> the key of the member's session deadline and its
-                    timeout in ms; None if the member has no session. The session is restarted by
-                    everything that shows that the member is alive.
-        tasks       `Task.kind` -> what happens with the result, an Exception if the task failed.
-        answers     `OutsideCall.whom` -> what happens with the answer, an Exception if the call
-                    failed.
-        completions `Completion.owner` -> what happens once the records of the outcome are durable
-                    (None) or have failed (AppendError).
-        before_delete
-                    (state, group) -> what another coordinator has to do before an empty group may
-                    be deleted, as records and a call, whose answer is an ErrorCode or an Exception
-                    (KIP-932, docs/spec/share-group.md#SG-54). The group is deleted if the answer is
-                    NONE and the group is still empty then. None: there is nothing to do before. The
-                    retention sweep never deletes a group that needs such a call, as Kafka's
-                    `shouldExpire` says.
-        on_loaded   The log is replayed, and `state.image` may be newer than the records. Sets the
-                    deadlines, and repeats the `calls` that are still open according to the records.
-        on_metadata Topics have changed: `state.image` is new, and the delta says what is new in it.
-                    It is not called for a shard that is loading at that time.
-
-                    The outcomes of `on_loaded` of all types are merged into one, in the order of
-                    `GROUP_TYPES`, and so are those of `on_metadata`. They may only have records,
-                    urgent replies, events, tasks and calls. All records together are one batch: if
-                    they do not fit into it, nothing of the outcome happens, for any type. So the
-                    outcome must be small, however many groups there are. Work that may be long is
-                    done by a deadline that is due at once, does a part, and sets itself again.
-        unload      The shard is given up. The outcome only has urgent replies, to all parked
-                    requests.
-
-    What is shown of it:
-        inspect     (state, group, now, after) -> JSON-friendly fields: at least "members" (by id,
-                    those after the id `after`) and "blocked" (`blocked.Wait`s). What may be long is
-                    an iterator in which None is not an item but a stop; it may end after
-                    `slices.LISTED_MAX` + 1 items.
-        awaited     Further entries of "deadlines", for which there is no timer.
-        identify    (group, member id) -> who the member is.
-        places      (group, member id) -> what the member owns or may still commit for, as topics
-                    with partitions; a topic may come twice.
-        positions   (state, committed offsets of the shard, group) -> where the group is in each
-                    partition; lag counts from there. If another coordinator knows that (KIP-932:
-                    the share coordinator), it is a call, whose answer is Positions; the rounds of
-                    `groupd.coordinator.lag` make the call. Default: the committed offsets.
-        what_if     What another assignor would do; None if no assignor of the coordinator fits.
-
-    What a log says of it:
-        logged      Class of a record's key -> a function of the group before the record (None if
-                    there was none), the key and the value, which returns the events of the record.
-        epochs      Class of a record's key -> (name, attribute of the value) of a number that never
-                    decreases while the group exists.
-        record_problems
-                    Class of a record's key -> what `groupd log verify` reports of key and value.
-        group_problems
-                    What `groupd log verify` reports of a group at the end of the log.
-    """
+    the group's shard. No two types may have the same key in `requests`, `replay`, `deadlines`,
+    `tasks`, `answers` or `completions`, or the same name in `configs`."""
 
     name: str
+    """The type as ListGroups v5 spells it (KIP-848), "consumer" for example; events and metrics
+    have it, too."""
     group_key: type[Any]
+    """The class of the record key whose tombstone ends a group."""
     simple_group: Callable[[str], OffsetOwner] | None = None
+    """Makes a group with this id when offsets are committed for an unknown id
+    (docs/spec/offsets-and-log.md#5.2). Exactly one type has it."""
     states: tuple[str, ...]
+    """All values of `Group.state_name()`, for gauges (docs/spec/offsets-and-log.md#9)."""
     meters: tuple[Meter, ...] = ()
     configs: tuple[GroupConfig, ...] = ()
+    """The dynamic configs of its groups (resource GROUP; KIP-848, docs/spec/consumer-group.md#10).
+    They may be set on any group id; the overrides are in `ShardState.group_configs`."""
     soft_state: Callable[[], Any] | None = None
+    """Makes `ShardState.soft[name]`, which the type keeps in each shard beside its groups. It is
+    not in the log: each load makes a new one."""
+
+    # What it does
 
     requests: Mapping[type, Handler]
     foreign: Mapping[type, ForeignHandler] = field(default_factory=dict)
+    """Request class of another type -> the handler that answers instead, if the group is of this
+    type and has members (online migration, docs/spec/consumer-group.md#8)."""
     replay: Mapping[type, Replay]
+    """By the class of a record's key."""
     deadlines: Mapping[str, Callable[[ShardState, DeadlineKey, Instant], Outcome]] = field(
         default_factory=dict
     )
-    session: Callable[[ShardState, Any, str], tuple[DeadlineKey, int] | None] = _no_session
+    """First part of a `DeadlineKey` -> what happens when the deadline has passed. The group may be
+    gone by then."""
+    session: Callable[[ShardState, Any, str], tuple[DeadlineKey, int] | None] = _none
+    """(state, group, member id) -> the key of the member's session deadline and its timeout in ms;
+    None if the member has no session. Everything that shows that the member is alive restarts
+    it."""
     tasks: Mapping[str, Callable[[ShardState, Task, Any, Instant], Outcome]] = field(
         default_factory=dict
     )
+    """`Task.kind` -> what happens with the result, an Exception if the task failed."""
     answers: Mapping[str, Callable[[ShardState, OutsideCall, Any, Instant], Outcome]] = field(
         default_factory=dict
     )
+    """`OutsideCall.whom` -> what happens with the answer, an Exception if the call failed."""
     completions: Mapping[
         str, Callable[[ShardState, Completion, AppendError | None, Instant], Outcome]
     ] = field(default_factory=dict)
-    before_delete: Callable[[ShardState, Any], tuple[list[Record], OutsideCall] | None] = (
-        _nothing_to_do
-    )
-    on_loaded: Callable[[ShardState, Instant], Outcome] = _nothing_started
-    on_metadata: Callable[[ShardState, MetadataDelta, Instant], Outcome] = _no_metadata
-    unload: Callable[[ShardState], Outcome] = _nothing_parked
+    """`Completion.owner` -> what happens once the records of the outcome are durable (None) or have
+    failed (AppendError)."""
+    before_delete: Callable[[ShardState, Any], tuple[list[Record], OutsideCall] | None] = _none
+    """What another coordinator has to do before an empty group may be deleted (KIP-932,
+    docs/spec/share-group.md#SG-54): records, and a call whose answer is an ErrorCode or an
+    Exception. The group is deleted if the answer is NONE and the group is still empty then. None:
+    there is nothing to do before. The retention sweep never deletes a group that needs such a call,
+    as Kafka's `shouldExpire` says."""
+    on_loaded: Callable[[ShardState, Instant], Outcome] = _no_outcome
+    """The log is replayed, and `state.image` may be newer than the records. Sets the deadlines, and
+    repeats the `calls` that are still open according to the records.
+
+    The outcomes of all types are merged into one, in the order of `GROUP_TYPES`, and all their
+    records are one batch: if they do not fit, nothing of the outcome happens, for any type. So the
+    outcome must be small, however many groups there are. It may have records, urgent replies,
+    events, tasks and calls only. Long work is done by a deadline that is due at once, does a part,
+    and sets itself again."""
+    on_metadata: Callable[[ShardState, MetadataDelta, Instant], Outcome] = _no_outcome
+    """Topics have changed: `state.image` is new, and the delta says what is new in it. It is not
+    called while the shard is loading. For its outcome the same holds as for `on_loaded`."""
+    unload: Callable[[ShardState], Outcome] = _no_outcome
+    """The shard is given up. The outcome only has urgent replies, to all parked requests."""
+
+    # What is shown of it
 
     inspect: Callable[[ShardState, Any, Instant, str | None], dict[str, Any]]
-    awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
+    """(state, group, now, after) -> JSON-friendly fields: at least "members" (by id, those after
+    the id `after`) and "blocked" (`blocked.Wait`s). What may be long is an iterator in which None
+    is not an item but a point where other work may run. It may end after `slices.LISTED_MAX` + 1
+    items."""
+    awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_items
+    """Further entries of "deadlines", for which there is no timer."""
     identify: Callable[[Any, str], MemberIdentity]
+    """(group, member id) -> who the member is."""
     owned_partitions: Callable[[Any, str], Iterable[Holding]]
+    """(group, member id) -> what the member owns or may still commit for. A topic may come
+    twice."""
     positions: Callable[[ShardState, OffsetStore, Any], Positions | OutsideCall] = committed_offsets
+    """Where the group is in each partition; lag counts from there. If another coordinator knows
+    that (KIP-932: the share coordinator), it is a call, whose answer is Positions;
+    `groupd.coordinator.lag` makes it."""
     what_if: AssignorTrial | None = None
+    """What another assignor would do; None if no assignor of the coordinator fits."""
+
+    # What a log says of it
 
     logged: Mapping[type, Callable[[Any, Any, Any], Iterator[LoggedEvent]]] = field(
         default_factory=dict
     )
+    """Class of a record's key -> a function that returns the events of a record. It gets the group
+    before the record (None if there was none), the key and the value."""
     epochs: Mapping[type, tuple[str, str]] = field(default_factory=dict)
+    """Class of a record's key -> (name, attribute of the value) of a number that never decreases
+    while the group exists."""
     record_problems: Mapping[type, Callable[[Any, Any], Iterator[str]]] = field(
         default_factory=dict
     )
-    group_problems: Callable[[Any], Iterator[str]] = _no_problems
+    """Class of a record's key -> what `groupd log verify` reports of key and value."""
+    group_problems: Callable[[Any], Iterator[str]] = _no_items
+    """What `groupd log verify` reports of a group at the end of the log."""

@@ -29,12 +29,6 @@ def group_summary(group: Group) -> dict[str, Any]:
     return {"group_id": group.group_id, "type": group.type_name, "state": group.state_name()}
 
 
-def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
-    """What `inspect_group_lazily` returns, with lists in place of iterators."""
-    shown = inspect_group_lazily(state, group_id, now)
-    return None if shown is None else with_lists(shown)
-
-
 def with_lists(shown: dict[str, Any]) -> dict[str, Any]:
     """`shown`, with lists and mappings in place of iterators, and without the stops."""
     return {name: _whole(value) for name, value in shown.items()}

@@ -11,11 +11,11 @@ from functools import partial
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import TopicDeletion
+from groupd.coordinator.core.offset_sweeps import SLICE_BYTES, Sweep, expire_offsets, forget_topics
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
-from groupd.coordinator.core.offsets.sweeps import SLICE_BYTES, Sweep, expire_offsets, forget_topics
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages.offsets import (

@@ -16,7 +16,6 @@ from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_type import ForeignHandler, Handler
 from groupd.coordinator.core.group_types import GROUP_TYPES
-from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.offset_metadata_manager import (
     FORGET_DEADLINE,
@@ -58,7 +57,6 @@ class GroupCoordinatorShard:
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
-        state.migration = OnlineMigration(state)
         self._types = tuple(GROUP_TYPES)
         for group_type in self._types:
             if group_type.simple_group is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -14,9 +14,6 @@ from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.protocol.errors import ApiError, ErrorCode
 
-if TYPE_CHECKING:
-    from groupd.coordinator.core.migration import Migration
-
 
 def _no_simple_group(group_id: str) -> OffsetOwner:
     raise LookupError("no group type has simple groups")
@@ -25,11 +22,10 @@ def _no_simple_group(group_id: str) -> OffsetOwner:
 class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id and
     Kafka name. `new_id()` returns a new UUID string (36 characters). `soft`: what group types keep
-    beside their groups, by the type's name (`GroupType.soft_state`). `migration`: how groups become
-    another type; None = they do not. `simple_group`: makes the group when offsets are committed for
-    an unknown group id. `groups_in_all()`: how many groups all shards of the process have.
-    `being_deleted`: groups that are deleted in pieces. It is soft state: if the process ends
-    meanwhile, the group stays with the rest of its offsets."""
+    beside their groups, by the type's name (`GroupType.soft_state`). `simple_group`: makes the
+    group when offsets are committed for an unknown group id. `groups_in_all()`: how many groups all
+    shards of the process have. `being_deleted`: groups that are deleted in pieces. It is
+    soft state: if the process ends meanwhile, the group stays with the rest of its offsets."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -39,16 +35,15 @@ class ShardState(Struct):
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     soft: dict[str, Any] = field(default_factory=dict)
-    migration: Migration | None = None
     simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
 
-    def check_room(self) -> None:
+    def check_group_limit(self) -> None:
         """Raises GROUP_MAX_SIZE_REACHED if there may be no more groups."""
         most = self.config.max_groups
         if self.groups_in_all() >= most:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"There are {most} groups, which is the most (groupd.max.groups).",
+                f"The limit of {most} groups (groupd.max.groups) is reached.",
             )

@@ -270,8 +270,8 @@ class Event(Struct, frozen=True, array_like=True):
 
 
 class Completion(Struct, frozen=True):
-    """Asks the shell to call `shard.appended(completion, error, now)` once the records of this
-    outcome are durable (error None) or have failed. Classic groups finish a SyncGroup and a static
+    """Comes back as `shard.appended(completion, error, now)` once the records of its outcome are
+    durable (error None) or have failed. Classic groups finish a SyncGroup and a static
     replacement there, as Kafka does in its append callbacks. `data` is for `owner` only."""
 
     owner: str
@@ -291,7 +291,7 @@ class OutsideCall(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """Slow pure work. The shell runs `steps()` between other requests and passes the result to
+    """Slow pure work. `steps()` runs between other requests, and the result comes back as
     `shard.task_done(task, result, now)`. `result` is an Exception if a step raised."""
 
     kind: str

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges, security_of
-from groupd.coordinator.core.acls import check_binding, is_filter_only, matches
 from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import (
     CLUSTER_NAME,
@@ -20,6 +19,7 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Resource,
 )
+from groupd.coordinator.security.acls import check_binding, is_filter_only, matches
 from groupd.coordinator.security.authorizer import (
     ACL_WEIGHT,
     KIND,

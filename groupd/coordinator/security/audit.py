@@ -25,9 +25,9 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.protocol.messages.acls import AclBinding
 
 LOG = "audit"

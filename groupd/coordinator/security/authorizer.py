@@ -1,8 +1,8 @@
 """The authorizer: keeps the ACLs of the store and decides with them what each client may do
 (docs/spec/security.md#3).
 
-`coordinator.core.acls` makes the decisions. This module has the super users, the audit log, the
-store, and the decisions that are kept, so that the next request of a client needs no new one.
+`acls` makes the decisions. This module has the super users, the audit log, the store, and the
+decisions that are kept, so that the next request of a client needs no new one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec import Struct, json
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.security_settings import super_users
-from groupd.coordinator.core.acls import AclIndex, Decision, Permission, parse_address
 from groupd.coordinator.core.slices import Pace, Turn
 from groupd.coordinator.core.types import Access, Operation, Resource
+from groupd.coordinator.security.acls import AclIndex, Decision, Permission, parse_address
 from groupd.coordinator.security.audit import (
     Audit,
     AuditedDecision,

@@ -14,15 +14,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    parse_assignment,
-    parse_subscription,
-)
 from groupd.pipeline.fold import rebalances
 from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.state import CONVERTED, STABLE, FoldedGroup, Life, OwnedPartition
 from groupd.pipeline.fold.tracker import Tracker
+from groupd.protocol.consumer_protocol import (
+    MalformedSubscription,
+    parse_assignment,
+    parse_subscription,
+)
 
 
 class _Change(Struct):

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.pipeline.generator.consumer_members import ConsumerMembers, encoded
 from groupd.pipeline.generator.script import (
     Act,
@@ -25,6 +24,7 @@ from groupd.pipeline.generator.script import (
     classic_member_id,
     client_host,
 )
+from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignment
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,

@@ -1,7 +1,7 @@
 """ACLs over the wire: DescribeAcls (29), CreateAcls (30), DeleteAcls (31).
 
 Types of resources, patterns, operations and permissions are Kafka's codes, as
-`groupd.coordinator.core.types` and `groupd.coordinator.core.acls` name them.
+`groupd.coordinator.core.types` and `groupd.coordinator.security.acls` name them.
 """
 
 from __future__ import annotations

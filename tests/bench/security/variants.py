@@ -9,8 +9,8 @@ from pathlib import Path
 import trustme
 
 from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security.acls import PatternType, Permission
 from tests.bench.peers.processes import Peer, running
 from tests.support.certificates import keystore
 from tests.support.wire_client import WireClient

@@ -37,7 +37,7 @@ CALLS_MAX = 8000
 
 TRIAL_CALLS_MAX = 13_000
 """The same where an assignor is tried: its result is checked in the slices that every target has
-(`target_limits.SLICE_PARTITIONS`), some 2 ms long."""
+(`target_assignment.SLICE_PARTITIONS`), some 2 ms long."""
 
 T = TypeVar("T")
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.assignors import uniform
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, MemberOrder
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
@@ -40,7 +39,7 @@ def groups(draw: st.DrawFn) -> tuple[Members, MetadataImage]:
     fresh = {name: MemberSpec(common, {}) for name in names}
     targets: dict[str, Assignment] = {}
     if draw(st.booleans()):
-        targets.update(plain(fresh, image, CANONICAL))
+        targets.update(plain(fresh, image))
     gone = draw(st.sets(st.sampled_from(names), max_size=len(names) - 1))
     heir = draw(st.sampled_from(sorted({*names} - gone)))
     if gone and targets and draw(st.booleans()):
@@ -74,20 +73,20 @@ def assignment_of(items: list[Item]) -> Assignment:
     return result
 
 
-def plain(members: Members, image: MetadataImage, order: MemberOrder) -> dict[str, Assignment]:
-    topics = order.topics(next(iter(members.values())).topic_ids)
+def plain(members: Members, image: MetadataImage) -> dict[str, Assignment]:
+    topics = sorted(next(iter(members.values())).topic_ids)
     counts = {topic: image.by_id[topic].partitions for topic in topics}
     quota, extras = divmod(sum(counts.values()), len(members))
     prior_items = {item for spec in members.values() for item in items_of(spec.assigned)}
     free = [(t, n) for t in topics for n in range(counts[t]) if (t, n) not in prior_items]
-    ids = order.members(members.keys())
+    ids = sorted(members)
     result: dict[str, Assignment] = {}
     wanted: dict[str, int] = {}
     for index, name in enumerate(ids):
         prior = members[name].assigned
         cap, kept, revoked = quota + (extras > 0), [], []
-        for topic in order.topics(prior.keys()):
-            for number in order.partitions(prior[topic]):
+        for topic in sorted(prior):
+            for number in sorted(prior[topic]):
                 if number < counts.get(topic, 0):
                     (kept if len(kept) < cap else revoked).append((topic, number))
         free += revoked
@@ -112,19 +111,17 @@ def settled(assignments: Mapping[str, Assignment]) -> dict[str, Assignment]:
 
 
 @examples(600)
-@given(group=groups(), order=st.sampled_from([CANONICAL, KAFKA]), size=st.sampled_from([1, 2, 99]))
-def test_equals_the_plain_form(
-    group: tuple[Members, MetadataImage], order: MemberOrder, size: int
-) -> None:
+@given(group=groups(), size=st.sampled_from([1, 2, 99]))
+def test_equals_the_plain_form(group: tuple[Members, MetadataImage], size: int) -> None:
     members, image = group
     with (
         patch.object(uniform, "SLICE_MEMBERS", size),
         patch.object(uniform, "SLICE_PARTITIONS", size),
     ):
-        result = UniformAssignor(order).assign(
+        result = UniformAssignor().assign(
             AssignmentSpec(members, HOMOGENEOUS), ImageDescriber(image)
         )
-    expected = plain(members, image, order)
+    expected = plain(members, image)
     assert settled(result) == settled(expected)
     for name, its in result.items():
         assert its is members[name].assigned or list(its) == sorted(its)
@@ -138,5 +135,5 @@ def test_a_slice_has_a_limit_in_partitions() -> None:
     members = {name: MemberSpec(frozenset(image.by_id), {}) for name in names}
     spec = AssignmentSpec(members, HOMOGENEOUS)
     with patch.object(uniform, "SLICE_PARTITIONS", 8):
-        steps = uniform.homogeneous_steps(spec, ImageDescriber(image), CANONICAL)
+        steps = uniform.homogeneous_steps(spec, ImageDescriber(image))
         assert sum(1 for _ in steps) >= 2 * len(names)  # what is kept and what is handed out

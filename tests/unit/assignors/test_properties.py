@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
 from groupd.coordinator.core.assignors.loader import BUILT_IN
-from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, signed_key
 from groupd.coordinator.core.assignors.simple import ranked_members
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.assignors.uniform_heterogeneous import signed_key
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 from tests.support.examples import examples
@@ -136,10 +136,9 @@ def test_uniform_homogeneous_moves_the_least(case: Case) -> None:
     assert stayed == sum(min(len(mine), quota) for mine in owned.values()) + min(extras, over)
     fed, _, _ = with_prior(case, result)
     backwards = AssignmentSpec(dict(reversed(fed.items())), kind, keep_order=True)
-    for order in (CANONICAL, KAFKA):
-        again = UniformAssignor(order).assign(backwards, ImageDescriber(image))
-        assert again == result
-        assert all(again[key] is fed[key].assigned for key in fed)
+    again = UniformAssignor().assign(backwards, ImageDescriber(image))
+    assert again == result
+    assert all(again[key] is fed[key].assigned for key in fed)
 
 
 @examples(300)
@@ -188,17 +187,13 @@ def test_who_joins_a_balanced_group_leaves_no_choice(case: Case) -> None:
 @quick
 @given(case=cases())
 def test_other_results_do_not_depend_on_who_speaks_soonest(case: Case) -> None:
-    """Nor does a comparison with Kafka's own order."""
     members, image, kind = case
     due = {key: number for number, key in enumerate(sorted(members, reverse=True))}
     topics = ImageDescriber(image)
-    plain = AssignmentSpec(members, kind)
     told = AssignmentSpec(members, kind, next_heartbeat=due.__getitem__)
     for name in sorted(BUILT_IN):
         if name != "uniform" or kind is HETEROGENEOUS:
             assert BUILT_IN[name]().assign(told, topics) == assign(name, case)
-    kafka = UniformAssignor(KAFKA)
-    assert kafka.assign(told, topics) == kafka.assign(plain, topics)
 
 
 @quick

@@ -15,9 +15,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.loader import BUILT_IN
-from groupd.coordinator.core.assignors.order import MemberOrder
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 
@@ -345,16 +343,6 @@ def test_as_17_unknown_topic_is_an_error(assignor: str, kind: str) -> None:
 def test_as_17_roundrobin_skips_unknown_topics() -> None:
     """Section 6 says so for this product extension."""
     assert run("roundrobin", "T1=2", "A T1,T9") == expected_of("A T1[0,1]")
-
-
-def test_as_18_other_topic_order() -> None:
-    image = parse_topics("T1=3 T3=2")
-    order = MemberOrder(
-        members=sorted, topics=lambda ids: sorted(ids, reverse=True), partitions=sorted
-    )
-    spec = spec_of(parse_members("A *; B *", image))
-    result = UniformAssignor(order).assign(spec, ImageDescriber(image))
-    assert result == expected_of("A T3[0,1]; B T1[0-2]")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Orders, the loader, the result check and the describer."""
+"""Java's orders, the loader, the result check and the describer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,9 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.core.assignors.order import (
-    KAFKA,
-    signed_key,
-    sorted_utf16,
-    topic_hash,
-)
+from groupd.coordinator.core.assignors.simple import sorted_utf16
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.assignors.uniform_heterogeneous import signed_key
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 
@@ -42,17 +38,6 @@ def test_strings_sort_by_utf16_unit() -> None:
 def test_topic_ids_compare_signed_where_java_does() -> None:
     low, high = bytes([0x7F] + [0] * 15), bytes([0x80] + [0] * 15)
     assert sorted([low, high], key=signed_key) == [high, low]
-
-
-def test_kafka_order_follows_the_hash_buckets() -> None:
-    # "m1" hashes to 109*31+49 = 3428 = 0xd64, "m2" to 0xd65: buckets 4 and 5 of 16.
-    assert KAFKA.members(["m2", "m1"]) == ["m1", "m2"]
-    # 16 and 1 in a table of 16: buckets 0 and 1.
-    assert KAFKA.partitions([1, 16]) == [16, 1]
-    assert topic_hash(T1) == 1
-    # 13 members need a table of 32 (0.75 * 16 = 12).
-    thirteen = [f"m{number}" for number in range(13)]
-    assert sorted(KAFKA.members(thirteen)) == sorted(thirteen)
 
 
 def test_describer_reads_the_image() -> None:

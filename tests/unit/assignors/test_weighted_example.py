@@ -18,7 +18,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.consumer_group.target_checks import check_steps
+from groupd.coordinator.core.consumer_group.target_assignment import check_steps
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 

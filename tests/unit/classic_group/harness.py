@@ -20,7 +20,6 @@ from groupd.coordinator.core.classic_group import (
 from groupd.coordinator.core.classic_group.appended import appended
 from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -72,7 +71,6 @@ class Bench:
             new_id=lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}",
             assignors={},
         )
-        self.state.migration = OnlineMigration(self.state)
         self.log: list[Record] = list(log)
         self.now_ms = now_ms
         self.hold = False

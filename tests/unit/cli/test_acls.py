@@ -16,8 +16,8 @@ from groupd.coordinator.cli.acls import (
     pattern_type,
 )
 from groupd.coordinator.cli.parse import UsageError
-from groupd.coordinator.core.acls import PatternType, Permission, matches
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
+from groupd.coordinator.security.acls import PatternType, Permission, matches
 from groupd.protocol.messages.acls import AclBinding, AclFilter, DeleteAclsRequest
 from groupd.protocol.wire.apis import API_BY_REQUEST
 from groupd.protocol.wire.registry import MalformedReply

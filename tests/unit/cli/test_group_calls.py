@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.cli.kafka.calls import FoundGroup, describe_groups, list_groups
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
+from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import (
     DescribedGroup,

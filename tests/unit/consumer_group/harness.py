@@ -31,7 +31,7 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.interop.migration import OnlineMigration
+from groupd.coordinator.core.interop.migration import CONVERSIONS
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
@@ -155,8 +155,7 @@ class Shard:
             assignors={self.assignor.name: self.assignor, other.name: other},
             image=MetadataImage(topics, version=1),
         )
-        self.state.migration = OnlineMigration(self.state)
-        self.state.soft[TYPE_NAME] = SoftState()
+        self.state.soft[TYPE_NAME] = SoftState(CONVERSIONS)
         self.log: list[Record] = []
         self.now = Instant(1_000, 1_700_000_000_000)
         self.outcome = Outcome()

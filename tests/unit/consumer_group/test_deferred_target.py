@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import target_limits
-from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
+from groupd.coordinator.core.consumer_group import deferred_target, target_assignment
+from groupd.coordinator.core.consumer_group.deferred_target import RETRY_MS, STALE_MS
 from groupd.coordinator.core.types import EventKind, Outcome, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
 from tests.support.examples import examples
@@ -51,8 +51,8 @@ class DeferringShard(CountedShard):
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_limits, "SLICE_MEMBERS", 1)
-    monkeypatch.setattr(target_limits, "PART_MEMBERS", 1)
+    monkeypatch.setattr(target_assignment, "SLICE_MEMBERS", 1)
+    monkeypatch.setattr(deferred_target, "PART_MEMBERS", 1)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_computation_whose_task_was_lost_is_started_again(shard: DeferringShar
 
 
 def test_a_group_is_large_by_its_members_and_its_partitions() -> None:
-    size = target_limits.MEMBER_WEIGHT + 6
+    size = deferred_target.MEMBER_WEIGHT + 6
     for limit, tasks in ((size + 1, 0), (size, 1)):
         shard = Shard(topic("foo", FOO, 6), consumer_large_group_size=limit)
         shard.put_member("m1")

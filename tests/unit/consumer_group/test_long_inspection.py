@@ -7,11 +7,9 @@ import json
 import pytest
 
 from groupd.coordinator.admin.pages import json_steps
-from groupd.coordinator.core.inspection import (
-    inspect_group,
-    inspect_group_lazily,
-)
+from groupd.coordinator.core.inspection import inspect_group_lazily
 from groupd.coordinator.core.slices import SLICE_ITEMS, WORK_ITEMS, run_through
+from tests.support.inspected import inspect_group
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 

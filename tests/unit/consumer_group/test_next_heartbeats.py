@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import target_limits
+from groupd.coordinator.core.consumer_group import shared_target
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
-from groupd.coordinator.core.consumer_group.next_heartbeats import LAST, NOW, expected
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
+from groupd.coordinator.core.consumer_group.target_assignment import (
+    EARLIEST,
+    LATEST,
+    next_heartbeat_times,
+)
 from groupd.coordinator.core.types import Outcome
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, parts, topic
 
 INTERVAL_MS = 5000
 LINGER_MS = 5
-WAIT_MS = LINGER_MS * target_limits.FIRST_FACTOR
+WAIT_MS = LINGER_MS * shared_target.FIRST_FACTOR
 """So long because the given targets have no time: the next one counts as the group's first."""
 EACH = 2
 
@@ -152,9 +156,9 @@ def test_members_that_cannot_take_partitions_come_last() -> None:
         state=MemberState.UNREVOKED_PARTITIONS,
         pending_revocation=revoking.assigned,
     )
-    ask = expected(shard.state, shard.group, shard.now, "b")
+    ask = next_heartbeat_times(shard.state, shard.group, shard.now, "b")
     assert ask is not None
-    assert [ask(name) for name in ("a", "b", "nobody")] == [LAST] * 3
+    assert [ask(name) for name in ("a", "b", "nobody")] == [LATEST] * 3
     due_ms = shard.now.monotonic_ms + INTERVAL_MS
     assert [ask(name) for name in "cdefg"] == [due_ms] * 5
 
@@ -213,7 +217,7 @@ def test_a_waiting_heartbeat_comes_before_one_that_is_due() -> None:
     shard = Settled("abcde", LINGER_MS)
     shard.send(-1, "e")
     shard.send(10, "b")
-    ask = expected(shard.state, shard.group, shard.now)
+    ask = next_heartbeat_times(shard.state, shard.group, shard.now)
     assert ask is not None
-    assert ask("b") == NOW
+    assert ask("b") == EARLIEST
     assert ask("a") == shard.now.monotonic_ms + INTERVAL_MS

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.classic_group import lookup
-from groupd.coordinator.core.consumer_group import shared_target, target_limits
+from groupd.coordinator.core.consumer_group import deferred_target, shared_target
+from groupd.coordinator.core.consumer_group.deferred_target import RETRY_MS
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
-from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
@@ -17,8 +17,8 @@ from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, parts, shape, topic
 
 LINGER_MS = 5
-FIRST_MS = LINGER_MS * target_limits.FIRST_FACTOR
-STORM_MS = LINGER_MS * target_limits.STORM_FACTOR
+FIRST_MS = LINGER_MS * shared_target.FIRST_FACTOR
+STORM_MS = LINGER_MS * shared_target.STORM_FACTOR
 
 
 class WaitingShard(CountedShard):
@@ -86,7 +86,7 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
     shard.send(0, "first")
     shard.advance(FIRST_MS)
     shard.answers()
-    joins = target_limits.LINGER_MAX_MS // (LINGER_MS - 1)
+    joins = shared_target.LINGER_MAX_MS // (LINGER_MS - 1)
     for number in range(joins):
         shard.send(0, f"m{number:04d}")
         assert shard.answers() == []
@@ -98,7 +98,7 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
 def test_a_first_target_waits_longer_but_no_heartbeat_does() -> None:
     shard = WaitingShard(partitions=1000, consumer_large_group_size=10**9)
     answered = joins = 0
-    while joins * (FIRST_MS - 1) < target_limits.FIRST_LINGER_MAX_MS:
+    while joins * (FIRST_MS - 1) < shared_target.FIRST_LINGER_MAX_MS:
         shard.send(0, f"m{joins:04d}")
         joins += 1
         shard.advance(FIRST_MS - 1)
@@ -108,9 +108,9 @@ def test_a_first_target_waits_longer_but_no_heartbeat_does() -> None:
             break
         for reply in early:
             assert (parts(reply.assignment), reply.member_epoch) == ({}, 1)
-            assert reply.heartbeat_interval_ms == target_limits.COME_BACK_MS
+            assert reply.heartbeat_interval_ms == deferred_target.COME_BACK_MS
     assert answered == joins
-    assert joins * (FIRST_MS - 1) >= target_limits.FIRST_LINGER_MAX_MS
+    assert joins * (FIRST_MS - 1) >= shared_target.FIRST_LINGER_MAX_MS
 
 
 def test_a_heartbeat_that_changes_nothing_waits_and_prolongs_nothing() -> None:
@@ -213,19 +213,19 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
 
 
 def test_answers_leave_in_slices() -> None:
-    members = target_limits.ANSWER_MEMBERS + 1
+    members = shared_target.ANSWER_MEMBERS + 1
     shard = WaitingShard(partitions=members, consumer_large_group_size=10**9)
     for number in range(members):
         shard.send(0, f"m{number:04d}")
     shard.advance(STORM_MS)
     assert len(shard.answers()) == members
     sizes = [len(outcome.replies) for outcome in shard.expired]
-    assert sizes == [target_limits.ANSWER_MEMBERS, 1]
+    assert sizes == [shared_target.ANSWER_MEMBERS, 1]
 
 
 def test_slices_of_members_with_many_partitions_are_smaller() -> None:
     shard = WaitingShard(
-        partitions=3 * target_limits.ANSWER_PARTITIONS, consumer_large_group_size=10**9
+        partitions=3 * shared_target.ANSWER_PARTITIONS, consumer_large_group_size=10**9
     )
     for member in ("m1", "m2", "m3"):
         shard.send(0, member)
@@ -243,7 +243,7 @@ def test_a_shard_that_is_given_up_refuses_waiting_heartbeats(
     shard.send(0, "m1")
     shard.send(0, "m1")
     if served:
-        monkeypatch.setattr(target_limits, "ANSWER_MEMBERS", 0)
+        monkeypatch.setattr(shared_target, "ANSWER_MEMBERS", 0)
         (key,) = shard.state.deadlines.pop_due(shard.now.monotonic_ms + FIRST_MS)
         shard.apply(shared_target.expire(shard.state, key, shard.now))
     outcome = shard.shard.unload()
@@ -304,7 +304,7 @@ def test_a_heartbeat_of_a_group_that_has_become_a_classic_one_is_answered() -> N
     assert creation is not None
     assert creation.previous is not None
     shard.state.groups[GROUP] = group  # as the replay of its record does
-    shard.advance(target_limits.PATIENCE_MS)
+    shard.advance(shared_target.PATIENCE_MS)
     (reply,) = shard.answers()
     assert reply.error is ErrorCode.GROUP_ID_NOT_FOUND
     assert shard.state.groups[GROUP] is group
@@ -373,7 +373,7 @@ def test_no_heartbeat_waits_for_a_computation_that_was_lost(slices: int) -> None
     for _ in range(slices):
         shard.turn()
     shard.tasks.clear()
-    shard.advance(target_limits.PATIENCE_MS - FIRST_MS)
+    shard.advance(shared_target.PATIENCE_MS - FIRST_MS)
     (reply,) = shard.answers()
     assert (reply.error, parts(reply.assignment)) == (ErrorCode.NONE, {})
 

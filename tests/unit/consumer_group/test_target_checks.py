@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.assignors.api import AssignorError, MemberSpec, SubscriptionType
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.consumer_group import target_limits
-from groupd.coordinator.core.consumer_group.target_checks import check_steps
+from groupd.coordinator.core.consumer_group import target_assignment
+from groupd.coordinator.core.consumer_group.target_assignment import check_steps
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.protocol.messages import TopicId
@@ -109,7 +109,7 @@ def test_only_whole_numbers_are_partitions(wrong: Any) -> None:
 
 
 def test_a_fault_of_the_last_member_is_found_after_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_limits, "SLICE_MEMBERS", 2)
+    monkeypatch.setattr(target_assignment, "SLICE_MEMBERS", 2)
     members = {f"m{number}": MemberSpec(EVERYTHING, {}) for number in range(5)}
     result: dict[str, Any] = {f"m{number}": {ALPHA: (number,)} for number in range(4)}
     result["m4"] = {ALPHA: (0,)}
@@ -123,7 +123,7 @@ def test_a_fault_of_the_last_member_is_found_after_stops(monkeypatch: pytest.Mon
 def test_members_with_many_partitions_are_looked_at_a_few_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(target_limits, "SLICE_PARTITIONS", 2)
+    monkeypatch.setattr(target_assignment, "SLICE_PARTITIONS", 2)
     members = {f"m{number}": MemberSpec(EVERYTHING, {}) for number in range(4)}
     result: dict[str, Any] = {f"m{number}": {ALPHA: (number,)} for number in range(4)}
     assert sum(1 for _ in check_steps(result, spec_of(members), TOPICS)) == 2

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.inspection import inspect_group
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
+from tests.support.inspected import inspect_group
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 

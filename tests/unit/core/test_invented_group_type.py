@@ -85,6 +85,7 @@ from groupd.protocol.records.batch import iter_batches
 from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore
+from tests.support.inspected import inspect_group
 from tests.unit.admin.registry import registry_of
 from tests.unit.core.raffle.group import (
     DRAW,
@@ -188,7 +189,7 @@ def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> No
 
 def test_it_is_inspected(log: LoggedShard) -> None:
     state = log.shard.state
-    shown = inspection.inspect_group(state, "r", log.now)
+    shown = inspect_group(state, "r", log.now)
     assert shown is not None
     assert (shown["type"], shown["state"], shown["epoch"]) == ("raffle", "Open", 2)
     prizes = PRIZES_ID.hex()
@@ -213,7 +214,7 @@ def test_it_is_inspected(log: LoggedShard) -> None:
 
 def test_its_soft_state_lasts_until_the_shard_is_loaded_again(log: LoggedShard) -> None:
     def shuffling(shard: GroupCoordinatorShard) -> bool:
-        shown = inspection.inspect_group(shard.state, "r", NOW)
+        shown = inspect_group(shard.state, "r", NOW)
         assert shown is not None
         return bool(shown["shuffling"])
 

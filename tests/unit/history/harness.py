@@ -9,7 +9,6 @@ from typing import Any
 from crc32c import crc32c
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.classic_group.subscription import EmbeddedAssignment, encode_assignment
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.shard_requests import DeleteGroup
 from groupd.coordinator.core.state import ShardState
@@ -17,6 +16,7 @@ from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.changes import Change
 from groupd.coordinator.history.replay import Extent
+from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.offsets import (
     CommitPartition,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groupd.coordinator.core.classic_group.subscription import parse_subscription
 from groupd.coordinator.core.types import RequestToken
+from groupd.protocol.consumer_protocol import parse_subscription
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupMember
 from tests.unit.interop.harness import Bench

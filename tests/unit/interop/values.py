@@ -14,14 +14,14 @@ from groupd.coordinator.core.classic_group.answers import (
     sync_failure,
 )
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.core.state import ShardState
+from groupd.protocol.consumer_protocol import (
     EmbeddedAssignment,
     encode_assignment,
     parse_assignment,
 )
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.metadata_image import TopicImage
-from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,

@@ -77,6 +77,9 @@ class ScriptedGroup:
     def awaits_members(self) -> bool:
         return False
 
+    def admits_classic_members(self) -> bool:
+        return False
+
     def check_offset_commit(
         self,
         member_id: str,

@@ -7,7 +7,7 @@ import pytest
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offset_metadata_manager import FORGET_DEADLINE, SWEEP_DEADLINE
-from groupd.coordinator.core.offsets.sweeps import (
+from groupd.coordinator.core.offset_sweeps import (
     SLICE_BYTES,
     SLICE_OFFSETS,
     TOMBSTONE_COST,

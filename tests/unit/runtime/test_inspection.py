@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from groupd.coordinator.core.inspection import inspect_group, list_group_summaries
+from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.runtime.shard_runtime import inspect
+from tests.support.inspected import inspect_group
 from tests.unit.runtime.harness import (
     Bench,
     commit,

@@ -12,9 +12,9 @@ import structlog
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.security.acl_requests import CHANGES_MAX, AclRequests
+from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.coordinator.security.audit import Audit
 from groupd.coordinator.security.authorizer import Authorizer
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -9,9 +9,9 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
 from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.core.acls import AclIndex, PatternType
 from groupd.coordinator.core.slices import Turn
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
+from groupd.coordinator.security.acls import AclIndex, PatternType
 from groupd.coordinator.security.audit import LINES_MAX, WINDOW_S, Audit
 from groupd.coordinator.security.authorizer import KEPT_MAX, AclChanges, Authorizer
 from groupd.protocol.messages.acls import AclBinding

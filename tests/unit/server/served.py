@@ -7,11 +7,11 @@ from typing import Any
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.security_settings import STANDARD_AUTHORIZER
-from groupd.coordinator.core.acls import AclIndex
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.producer_state import ProducerEntry
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.security.acls import AclIndex
 from groupd.coordinator.security.quota_entities import CLIENT_ID
 from groupd.coordinator.security.scram_credentials import ScramCredential
 from groupd.coordinator.server.connection import Connection

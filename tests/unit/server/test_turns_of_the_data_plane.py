@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.core.acls import AclIndex
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.security.acl_requests import CHANGES_MAX
+from groupd.coordinator.security.acls import AclIndex
 from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.acls import PatternType, Permission
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
 from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.protocol.messages.acls import AclBinding
 from groupd.testing.secure import parse, shown
 

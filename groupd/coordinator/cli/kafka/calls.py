@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.core.classic_group.subscription import (
+from groupd.coordinator.moves.plan import Current
+from groupd.protocol.consumer_protocol import (
     MalformedSubscription,
     parse_assignment,
 )
-from groupd.coordinator.moves.plan import Current
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId, TopicPartition
 from groupd.protocol.messages.cluster import MetadataReply, MetadataRequest

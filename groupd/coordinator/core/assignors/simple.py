@@ -7,7 +7,7 @@ partitions one by one around the circle of members.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -15,7 +15,6 @@ from groupd.coordinator.core.assignors.api import (
     MemberSpec,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.order import sorted_utf16
 from groupd.coordinator.core.assignors.spec import (
     partition_counts,
     prior_if_equal,
@@ -38,6 +37,14 @@ def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
     ranked = [static[instance_id] for instance_id in sorted_utf16(static)]
     taken = set(ranked)
     return ranked + sorted_utf16(key for key in members if key not in taken)
+
+
+def sorted_utf16(texts: Iterable[str]) -> list[str]:
+    """The texts, sorted as Java does: by UTF-16 code unit."""
+    items = list(texts)
+    if all(map(str.isascii, items)):
+        return sorted(items)
+    return sorted(items, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
 
 
 class RangeAssignor:

@@ -23,8 +23,7 @@ from groupd.protocol.messages import TopicId
 
 class AssignmentSpec:
     """A `GroupSpec` made of plain data. `members` may come in any order; it is only copied if it is
-    not ascending. With `keep_order` its order stays as it is (for comparison with Kafka, and for
-    tests).
+    not ascending. With `keep_order` it is taken as it is.
 
     `next_heartbeat`: a function from member id to the time of the member's next heartbeat, in any
     unit, or None if that is unknown. An assignor may be free to choose who gets partitions that no

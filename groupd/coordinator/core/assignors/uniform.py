@@ -25,7 +25,6 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.order import CANONICAL, MemberOrder
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
 from groupd.coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
 from groupd.coordinator.core.slices import Steps, run_through, spans
@@ -33,15 +32,11 @@ from groupd.protocol.messages import TopicId
 
 
 class UniformAssignor:
-    """Kafka's default assignor. With the order `order.KAFKA` its result is that of a Kafka
-    broker."""
+    """Kafka's default assignor."""
 
-    __slots__ = ("_order",)
+    __slots__ = ()
 
     name = "uniform"
-
-    def __init__(self, order: MemberOrder = CANONICAL) -> None:
-        self._order = order
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
         return run_through(self.assign_steps(spec, topics))
@@ -53,8 +48,8 @@ class UniformAssignor:
         if not spec.members:
             return {}
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
-            return (yield from homogeneous_steps(spec, topics, self._order))
-        return (yield from heterogeneous_steps(spec, topics, self._order))
+            return (yield from homogeneous_steps(spec, topics))
+        return (yield from heterogeneous_steps(spec, topics))
 
 
 SLICE_MEMBERS = 2048
@@ -67,25 +62,23 @@ TopicRun = tuple[TopicId, tuple[int, ...]]
 """Some partitions of one topic, in the order in which members get them."""
 
 
-def homogeneous_steps(
-    spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
-) -> Steps[Mapping[str, Assignment]]:
+def homogeneous_steps(spec: GroupSpec, topics: TopicDescriber) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment; yields between slices. If no topic is subscribed the assignment has
     no entries, so every target becomes empty."""
     members = spec.members
-    topic_ids = order.topics(next(iter(members.values())).topic_ids)
+    topic_ids = sorted(next(iter(members.values())).topic_ids)
     if not topic_ids:
         return {}
     free = _Free(partition_counts(topic_ids, topics))
-    member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    kept = _Kept(free.counts, len(member_ids), order)
+    member_ids = list(members)
+    kept = _Kept(free.counts, len(member_ids))
     for some in spans(len(member_ids), kept.slice_members):
         kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
     sizes = kept.missing
     if kept.extras:
         others = [member_id for member_id in member_ids if member_id not in kept.with_extra]
-        chosen = yield from _choose_for_extras(others, kept.extras, spec, order)
+        chosen = yield from _choose_for_extras(others, kept.extras, spec)
         for some in spans(len(member_ids), SLICE_MEMBERS):
             yield
             pairs = zip(member_ids[some], sizes[some], strict=True)
@@ -121,7 +114,6 @@ class _Kept:
 
     __slots__ = (
         "_counts",
-        "_order",
         "_quota",
         "extras",
         "missing",
@@ -132,9 +124,8 @@ class _Kept:
         "with_extra",
     )
 
-    def __init__(self, counts: dict[TopicId, int], members: int, order: MemberOrder) -> None:
+    def __init__(self, counts: dict[TopicId, int], members: int) -> None:
         self._counts = counts
-        self._order = order
         self._quota, self.extras = divmod(sum(counts.values()), members)
         self.slice_members = max(1, min(SLICE_MEMBERS, SLICE_PARTITIONS // (self._quota + 1)))
         self.result: dict[str, Assignment] = {}
@@ -180,16 +171,16 @@ class _Kept:
         """The part of a prior assignment that the member keeps, and its size."""
         kept: dict[TopicId, tuple[int, ...]] = {}
         size = 0
-        for topic_id in self._order.topics(prior.keys()):
+        for topic_id in sorted(prior):
             count = self._counts.get(topic_id, 0)
             # A partition that no longer exists is dropped.
-            held = [number for number in self._order.partitions(prior[topic_id]) if number < count]
+            held = [number for number in sorted(prior[topic_id]) if number < count]
             fits = held[: cap - size]
             if len(fits) < len(held):
                 self.revoked.append((topic_id, tuple(held[len(fits) :])))
                 self.revoked_count += len(held) - len(fits)
             if fits:
-                kept[topic_id] = tuple(sorted(fits))
+                kept[topic_id] = tuple(fits)
                 size += len(fits)
         return kept, size
 
@@ -232,13 +223,11 @@ class _Free:
                 yield topic_id, found[: count - some.start]
 
 
-def _choose_for_extras(
-    member_ids: list[str], count: int, spec: GroupSpec, order: MemberOrder
-) -> Steps[frozenset[str]]:
+def _choose_for_extras(member_ids: list[str], count: int, spec: GroupSpec) -> Steps[frozenset[str]]:
     """Chooses `count` of these members: those whose next heartbeat is expected first, if that is
     known. Among equal members the last ones in the order are chosen."""
     next_heartbeat = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
-    if next_heartbeat is None or order is not CANONICAL:
+    if next_heartbeat is None:
         return frozenset(member_ids[-count:])
     expected: dict[str, int] = {}
     backwards = member_ids[::-1]

@@ -17,25 +17,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
-from groupd.coordinator.core.assignors.order import CANONICAL, MemberOrder, signed_key
 from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
 from groupd.coordinator.core.slices import Steps, spans
 from groupd.protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
 
+_SIGN_FLIP = 1 << 63
+
 SLICE_MEMBERS = 1024
 SLICE_ENTRIES = 8192
 """At most this many members, or partitions and subscribers together, are handled in one slice."""
 
 
-def heterogeneous_steps(
-    spec: GroupSpec, topics: TopicDescriber, order: MemberOrder
-) -> Steps[Mapping[str, Assignment]]:
+def heterogeneous_steps(spec: GroupSpec, topics: TopicDescriber) -> Steps[Mapping[str, Assignment]]:
     """Returns the assignment; yields between slices. If no member subscribes to anything, the
     assignment has no entries."""
     members = spec.members
-    member_ids = list(members) if order is CANONICAL else order.members(members.keys())
+    member_ids = list(members)
     ownership = _UniformOwnership(spec, member_ids, topics)
     if not ownership.subscribers:
         return {}
@@ -57,6 +56,13 @@ def heterogeneous_steps(
             else:
                 result[member_id] = prior_if_equal(prior, ownership.built[index])
     return result
+
+
+def signed_key(topic_id: TopicId) -> tuple[int, int]:
+    """A key that sorts topic ids as Java does: as two signed 64-bit numbers."""
+    high = int.from_bytes(topic_id[:8], "big") ^ _SIGN_FLIP
+    low = int.from_bytes(topic_id[8:], "big") ^ _SIGN_FLIP
+    return high, low
 
 
 def _balance(ownership: _UniformOwnership) -> Steps[None]:

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    subscribed_topics,
-)
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import CLASSIC, Instant, RequestToken
+from groupd.protocol.consumer_protocol import (
+    MalformedSubscription,
+    subscribed_topics,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.messages.offsets import CommitTopic
@@ -326,6 +326,9 @@ class ClassicGroup:
 
     def awaits_members(self) -> bool:
         return bool(self.pending_members)
+
+    def admits_classic_members(self) -> bool:
+        return True
 
     def check_offset_commit(
         self,

@@ -14,15 +14,15 @@ from groupd.coordinator.core.classic_group.group import (
 )
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import JOIN, SYNC
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    parse_assignment,
-    subscribed_topics,
-)
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.slices import LISTED_MAX, Steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
+from groupd.protocol.consumer_protocol import (
+    MalformedSubscription,
+    parse_assignment,
+    subscribed_topics,
+)
 
 
 class _ClassicSnapshot:

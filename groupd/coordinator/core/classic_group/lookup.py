@@ -42,9 +42,7 @@ def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
 def refuses_classic_join(state: ShardState, group_id: str) -> bool:
     """Whether the type of the group does not admit classic members."""
     group = state.groups.get(group_id)
-    if group is None or isinstance(group, ClassicGroup):
-        return False
-    return state.migration is None or not state.migration.may_become_classic(group)
+    return group is not None and not group.admits_classic_members()
 
 
 def find_or_create(
@@ -59,7 +57,7 @@ def find_or_create(
     if member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if found is None:
-        state.check_room()
+        state.check_group_limit()
     group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
     tombstones: tuple[Record, ...] = ()
     if found is not None:

@@ -17,21 +17,20 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
-from groupd.coordinator.core.consumer_group import (
-    events,
-    next_heartbeats,
-    records,
-    target_limits,
+from groupd.coordinator.core.consumer_group import events, records
+from groupd.coordinator.core.consumer_group.group import (
+    NO_TARGET,
+    ConsumerGroup,
+    TargetComputation,
 )
-from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import (
     GroupSnapshot,
     compute,
     is_target_due,
+    next_heartbeat_times,
 )
-from groupd.coordinator.core.consumer_group.target_state import TargetComputation
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.slices import at_once
 from groupd.coordinator.core.state import ShardState
@@ -40,11 +39,40 @@ from groupd.protocol.records.schema import Record
 
 TASK_KIND = "target"
 
+MEMBER_WEIGHT = 30
+"""A member costs about as much to assign as this many partitions. A group is large if members
+times this, plus the partitions of its topics, reach `consumer_large_group_size`."""
+
+PART_MEMBERS = 64
+"""At most this many target records are written in one batch: a batch has a limit in bytes, and a
+target of thousands of members does not fit."""
+
+PART_PARTITIONS = 4096
+"""At most about this many partitions are in the target records of one batch."""
+
+UNCHANGED_MEMBERS = 1024
+"""At most this many members that need no record are skipped in one slice."""
+
+STALE_MS = 30_000
+"""A computation that has not gone on for this long was lost, because its records were refused. The
+next heartbeat that finds a target due starts a new one."""
+
+RETRY_MS = 1000
+"""After the assignor has failed in a large group it is not called again for this long."""
+
+COME_BACK_MS = 250
+"""A member without partitions may have to be answered before its target is there. Then the reply
+tells it to send its next heartbeat after this long, for each started `COME_BACK_MEMBERS` of its
+group, and not after a whole heartbeat interval."""
+
+COME_BACK_MEMBERS = 2500
+"""See `COME_BACK_MS`: the larger the group, the longer its target takes."""
+
 
 def is_large(state: ShardState, group: ConsumerGroup) -> bool:
     """Whether the group's target is computed in slices."""
     size_min = state.config.consumer_large_group_size
-    size = len(group.members) * target_limits.MEMBER_WEIGHT
+    size = len(group.members) * MEMBER_WEIGHT
     if size >= size_min:
         return True
     by_name = state.image.by_name
@@ -55,19 +83,27 @@ def is_large(state: ShardState, group: ConsumerGroup) -> bool:
 def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
     """A target is due: start its computation, unless one is under way or the assignor has just
     failed."""
-    if group.computation is None or not group.computation.holds_back(now):
+    if not _holds_back(group.computation, now):
         outcome.tasks.append(_next_slice(group.group_id, None))
 
 
 def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
     computation = group.computation
-    return computation is not None and not computation.failed and computation.holds_back(now)
+    return computation is not None and not computation.failed and _holds_back(computation, now)
 
 
 def has_failed(group: ConsumerGroup, now: Instant) -> bool:
     """Whether the assignor has just failed, so that no heartbeat should wait for its target."""
     computation = group.computation
-    return computation is not None and computation.failed and computation.holds_back(now)
+    return computation is not None and computation.failed and _holds_back(computation, now)
+
+
+def _holds_back(computation: TargetComputation | None, now: Instant) -> bool:
+    """Whether this computation prevents another one from starting for the group."""
+    if computation is None:
+        return False
+    patience_ms = RETRY_MS if computation.failed else STALE_MS
+    return now.monotonic_ms < computation.touched_ms + patience_ms
 
 
 def is_requested(group: ConsumerGroup, outcome: Outcome) -> bool:
@@ -83,8 +119,8 @@ def come_back_ms(group: ConsumerGroup, member: ConsumerGroupMember, interval_ms:
     the target."""
     if member.assigned:
         return interval_ms
-    steps = 1 + len(group.members) // target_limits.COME_BACK_MEMBERS
-    return min(interval_ms, target_limits.COME_BACK_MS * steps)
+    steps = 1 + len(group.members) // COME_BACK_MEMBERS
+    return min(interval_ms, COME_BACK_MS * steps)
 
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
@@ -122,13 +158,13 @@ def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
 def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:
     """Start a computation. Returns None if no target is due any more, or another computation is
     under way."""
-    if group.computation is not None and group.computation.holds_back(now):
+    if _holds_back(group.computation, now):
         return None
     if not group.members or not is_target_due(state, group, group.group_epoch, now):
         return None
     steps = _steps(state, group, now)
     next(steps)
-    group.computation = TargetComputation(steps, now)
+    group.computation = TargetComputation(steps, now.monotonic_ms)
     return group.computation
 
 
@@ -141,7 +177,7 @@ def _steps(
     epoch = group.group_epoch
     name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
     snapshot = GroupSnapshot(group, state.image)
-    next_heartbeat = next_heartbeats.expected(state, group, now)
+    next_heartbeat = next_heartbeat_times(state, group, now)
     now = yield Outcome()
     computing = compute(snapshot, state.assignors.get(name), name, next_heartbeat)
     while True:
@@ -176,7 +212,7 @@ def _target_records(
     end."""
     done: set[str] = set()
     for number, (old_id, target) in enumerate(changed.items()):
-        if number % target_limits.UNCHANGED_MEMBERS == 0:
+        if number % UNCHANGED_MEMBERS == 0:
             yield None
         member_id = _present_id(group, snapshot, old_id)
         stored = group.targets.get(member_id, NO_TARGET)
@@ -219,11 +255,7 @@ def _parts(found: Iterator[Record | None]) -> Iterator[list[Record]]:
             part.append(record)
             value: Any = record.value
             partitions += sum(len(topic.partitions) for topic in value.topics)
-        if (
-            record is None
-            or len(part) >= target_limits.PART_MEMBERS
-            or partitions >= target_limits.PART_PARTITIONS
-        ):
+        if record is None or len(part) >= PART_MEMBERS or partitions >= PART_PARTITIONS:
             yield part
             part, partitions = [], 0
     if part:

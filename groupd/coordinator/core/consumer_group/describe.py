@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe of one group (docs/spec/consumer-group.md#9).
 
-Reads the current state. The shell holds the reply back until the group's pending records are
+Reads the current state. `runtime` holds the reply back until the group's pending records are
 durable, so that no client sees what may still be lost.
 """
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.consumer_group import events, records
-from groupd.coordinator.core.consumer_group.group import (
-    REBALANCE,
-    ConsumerGroup,
-)
+from groupd.coordinator.core.consumer_group.group import REBALANCE, ConsumerGroup
 from groupd.coordinator.core.consumer_group.indexes import increment
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.timers import (
-    cancel_member,
-)
+from groupd.coordinator.core.consumer_group.timers import cancel_member
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
@@ -39,8 +35,9 @@ def fence_members(
     """Removes members as `remove_members` does. But if only members on the classic protocol stay,
     the group becomes a classic one where the migration policy allows it
     (docs/spec/consumer-group.md#8 "Downgrade" (a)). The caller adds the replies."""
-    if members and state.migration is not None:
-        converted = state.migration.without_members(group, members, kind, cause, now, causes)
+    conversions = soft_of(state).conversions
+    if members and conversions is not None:
+        converted = conversions.without_members(state, group, members, kind, cause, now, causes)
         if converted is not None:
             return converted
     outcome = remove_members(state, group, members, kind, cause, causes)

@@ -8,17 +8,18 @@ under "Replay" are the writers; everything else reads. Soft state is at the end 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
+
+from msgspec import Struct
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes, move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from groupd.coordinator.core.consumer_group.target_state import TargetComputation
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
-from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
@@ -55,6 +56,15 @@ NO_TARGET: Assignment = {}
 
 INITIAL_EPOCH = 1
 """Group and assignment epoch of a new group."""
+
+
+class TargetComputation(Struct):
+    """The computation of one target of a large group (`deferred_target`). `steps`: the work that is
+    left; `touched_ms`: monotonic time of its last slice; `failed`: its assignor has failed."""
+
+    steps: Generator[Outcome, Instant, None]
+    touched_ms: int
+    failed: bool = False
 
 
 class ConsumerGroup:
@@ -156,6 +166,9 @@ class ConsumerGroup:
 
     def awaits_members(self) -> bool:
         return False
+
+    def admits_classic_members(self) -> bool:
+        return not self.members
 
     def check_offset_commit(
         self,

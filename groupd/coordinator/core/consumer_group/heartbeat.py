@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records, shared_target
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.configs import (
-    session_timeout_ms,
-)
+from groupd.coordinator.core.consumer_group.configs import session_timeout_ms
+from groupd.coordinator.core.consumer_group.conversions import JoinedGroup
 from groupd.coordinator.core.consumer_group.fence import fence_members
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
@@ -41,7 +40,6 @@ from groupd.coordinator.core.consumer_group.target_plan import TargetSource, ass
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.errors import AssignorFailed
-from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -98,7 +96,7 @@ def _regular(
     # Step 1: the member's subscription and the group epoch.
     cause = ""
     if joined.conversion is not None:
-        outcome.events.append(joined.conversion.event())
+        outcome.events.append(joined.conversion.event)
         cause = "the group was a classic group"
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 

@@ -35,7 +35,6 @@ from groupd.coordinator.core.consumer_group.subscription import (
     is_refresh_due,
     metadata_hash,
 )
-from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import LISTED_MAX, Pace, Pairs, Steps, smallest
@@ -216,7 +215,8 @@ def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
     if deferred_target.is_under_way(group, now):
         yield wait(f"{epoch} is being computed")
     elif deferred_target.has_failed(group, now):
-        yield wait(f"{epoch}: the assignor has failed and is tried again", "", RETRY_MS)
+        why = f"{epoch}: the assignor has failed and is tried again"
+        yield wait(why, "", deferred_target.RETRY_MS)
     elif 0 < due_ms <= interval_ms:
         why = f"{epoch} is not due yet (group.consumer.assignment.interval.ms)"
         yield wait(why, "", due_ms)

@@ -8,15 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.conversions import JoinedGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     is_subset,
 )
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.target_assignment import current_target
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -41,11 +42,10 @@ def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
     if group is None:
-        state.check_room()
+        state.check_group_limit()
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
-    joined = None
-    if state.migration is not None:
-        joined = state.migration.joined_by_consumer(group)
+    conversions = soft_of(state).conversions
+    joined = None if conversions is None else conversions.joined(state, group)
     if joined is None:
         raise _not_consumer(group)
     return joined

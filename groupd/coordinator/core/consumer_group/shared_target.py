@@ -10,18 +10,16 @@ answered with it, as if its member had sent the next one.
 No heartbeat waits for long (`PATIENCE_MS`). If its target takes longer, it is answered without it,
 and the reply asks the client to send the next heartbeat soon. A member has one waiting heartbeat.
 If it sends another one, over another connection, the later one counts and both get its answer.
-Answers are sent in slices. The times and sizes are in `target_limits`.
+Answers are sent in slices.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
+from groupd.coordinator.core.consumer_group import deferred_target, events
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.configs import (
-    session_timeout_ms,
-)
+from groupd.coordinator.core.consumer_group.configs import session_timeout_ms
 from groupd.coordinator.core.consumer_group.group import (
     ANSWER,
     PATIENCE,
@@ -37,14 +35,17 @@ from groupd.coordinator.core.consumer_group.lookup import (
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
-from groupd.coordinator.core.consumer_group.soft_state import soft_of
+from groupd.coordinator.core.consumer_group.soft_state import (
+    WaitingHeartbeat,
+    WaitingHeartbeats,
+    soft_of,
+)
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import (
     InstalledTarget,
     install,
     is_target_due,
 )
-from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.errors import AssignorFailed
@@ -55,6 +56,37 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )
+
+# How long a target waits for further members. "Linger": `consumer_target_linger_ms`.
+
+FIRST_FACTOR = 4
+"""A group's first target waits for this many times the linger, because more members are likely to
+join."""
+
+STORM_FACTOR = 10
+"""Once a second change of the group has come, the target waits for at least this many times the
+linger."""
+
+STORM_SHARE = 5
+"""Once a second change of the group has come, the target also waits for at least this part (a
+fifth) of the time for which changes have been coming: on a busy machine they come with gaps."""
+
+LINGER_MAX_MS = 500
+"""No target waits for longer than this after the first heartbeat that found it due."""
+
+FIRST_LINGER_MAX_MS = 5000
+"""The same for a group's first target, which may take longer: no member has partitions yet."""
+
+# How long a heartbeat waits for its answer.
+
+PATIENCE_MS = 900
+"""A heartbeat waits for at most this long; librdkafka gives up on a heartbeat after a second."""
+
+ANSWER_MEMBERS = 64
+"""At most this many waiting heartbeats are answered in one slice; their records are one batch."""
+
+ANSWER_PARTITIONS = 4096
+"""At most about this many partitions are in the answers of one slice."""
 
 
 def wait(
@@ -90,7 +122,7 @@ def wait(
         heartbeats.by_member[member_id] = heartbeat
         heartbeats.waiting.append(heartbeat)
         if len(heartbeats.waiting) == 1:
-            state.deadlines.set((PATIENCE, group_id, ""), now_ms + target_limits.PATIENCE_MS)
+            state.deadlines.set((PATIENCE, group_id, ""), now_ms + PATIENCE_MS)
     else:
         known.earlier.append(known.context.token)
         known.context, known.request = context, request
@@ -116,11 +148,11 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
         installed = _compute(state, heartbeats, group_id, now, outcome)
         _answer_some(state, heartbeats, now, outcome, installed)
     elif kind == PATIENCE:
-        before_ms = now.monotonic_ms - target_limits.PATIENCE_MS
+        before_ms = now.monotonic_ms - PATIENCE_MS
         while heartbeats.waiting and heartbeats.waiting[0].since_ms <= before_ms:
             heartbeats.ready.append(heartbeats.waiting.popleft())
         if heartbeats.waiting:
-            until_ms = heartbeats.waiting[0].since_ms + target_limits.PATIENCE_MS
+            until_ms = heartbeats.waiting[0].since_ms + PATIENCE_MS
             state.deadlines.set(key, until_ms)
     else:
         _answer_some(state, heartbeats, now, outcome)
@@ -133,22 +165,17 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
 
 
 def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """Do the next slice of a large group's computation. If it was the last one, answer the waiting
-    heartbeats."""
+    """Do the next slice of a large group's computation. If it was the last one, and its records are
+    in the state, answer the heartbeats whose target is there. The others ask for the next
+    target."""
     outcome = deferred_target.complete(state, task, result, now)
-    _after_slice(state, task.group_id, now)
-    return outcome
-
-
-def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
-    """If that was the last slice and its records are in the state, answer the heartbeats whose
-    target is there. The others ask for the next target. Soft state."""
+    group_id = task.group_id
     heartbeats = soft_of(state).waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
-        return
+        return outcome
     if deferred_target.is_under_way(group, now):
-        return
+        return outcome
     waiting = heartbeats.waiting
     # If the assignor of a large group fails, its members' heartbeats get no error: they keep what
     # they have.
@@ -159,7 +186,8 @@ def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     if waiting and (TARGET, group_id, "") not in state.deadlines:
         heartbeats.end_ms = now.monotonic_ms
-        _set_due(state, heartbeats, group_id, now.monotonic_ms)
+        state.deadlines.set((TARGET, group_id, ""), now.monotonic_ms)
+    return outcome
 
 
 def unload(state: ShardState) -> Outcome:
@@ -187,9 +215,7 @@ def _schedule_target(
     is_newly_due = (TARGET, group.group_id, "") not in state.deadlines
     if is_newly_due:
         heartbeats.since_ms, heartbeats.changes = now_ms, 0
-        longest_ms = (
-            target_limits.FIRST_LINGER_MAX_MS if is_first_target else target_limits.LINGER_MAX_MS
-        )
+        longest_ms = FIRST_LINGER_MAX_MS if is_first_target else LINGER_MAX_MS
         heartbeats.end_ms = now_ms + longest_ms
     heartbeats.changes += has_changed
     if not (is_newly_due or has_changed):
@@ -197,18 +223,11 @@ def _schedule_target(
     linger_ms = state.config.consumer_target_linger_ms
     if linger_ms and heartbeats.changes > 1:
         lasting_ms = now_ms - heartbeats.since_ms
-        linger_ms = max(
-            linger_ms * target_limits.STORM_FACTOR, lasting_ms // target_limits.STORM_SHARE
-        )
+        linger_ms = max(linger_ms * STORM_FACTOR, lasting_ms // STORM_SHARE)
     elif is_first_target:
-        linger_ms *= target_limits.FIRST_FACTOR
-    _set_due(state, heartbeats, group.group_id, now_ms + linger_ms)
-
-
-def _set_due(
-    state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, until_ms: int
-) -> None:
-    state.deadlines.set((TARGET, group_id, ""), min(until_ms, heartbeats.end_ms))
+        linger_ms *= FIRST_FACTOR
+    until_ms = min(now_ms + linger_ms, heartbeats.end_ms)
+    state.deadlines.set((TARGET, group.group_id, ""), until_ms)
 
 
 def _compute(
@@ -257,7 +276,7 @@ def _answer_some(
     """Answer the next slice of the heartbeats that are ready. `installed`: the target that this
     outcome installs."""
     partitions = 0
-    for _ in range(min(target_limits.ANSWER_MEMBERS, len(heartbeats.ready))):
+    for _ in range(min(ANSWER_MEMBERS, len(heartbeats.ready))):
         heartbeat = heartbeats.ready.popleft()
         del heartbeats.by_member[heartbeat.before.member_id]
         try:
@@ -267,7 +286,7 @@ def _answer_some(
             outcome.replies += [(token, reply) for token in heartbeat.tokens()]
             continue
         partitions += sum(map(len, after.assigned.values()))
-        if partitions >= target_limits.ANSWER_PARTITIONS:
+        if partitions >= ANSWER_PARTITIONS:
             return
 
 

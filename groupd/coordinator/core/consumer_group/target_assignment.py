@@ -5,6 +5,16 @@ There is one computation, `compute`. It takes a `GroupSnapshot`, calls the assig
 result, and finds the members whose target changes. The task of a large group runs it in slices, and
 other requests are served in between (`deferred_target`). All other callers run it in one go with
 `install`, as part of their own operation.
+
+The assignor may be a plug-in. So its result may name only members of the group, only topics that
+the member subscribes to, only partitions that exist, and no partition twice.
+
+A member learns of new partitions with its next heartbeat (ADR 25). So an assignor that is free to
+choose who gets partitions that no member has should choose the members whose next heartbeat comes
+first: those whose heartbeats wait for this very target, then those whose last heartbeat is the
+longest ago. A member whose heartbeat is overdue may be dead, and partitions that it gets would not
+be consumed until its session ends. Such members come last, as do members that cannot take anything
+with their next heartbeat.
 """
 
 from __future__ import annotations
@@ -12,35 +22,55 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
+    GroupSpec,
     MemberSpec,
     PartitionAssignor,
     SubscriptionType,
+    TopicDescriber,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.consumer_group import (
-    events,
-    next_heartbeats,
-    records,
-    target_limits,
-)
+from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.configs import (
     assignment_interval_ms,
+    heartbeat_interval_ms,
+    session_timeout_ms,
 )
-from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, SESSION, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+)
+from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import effective_subscription
-from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
+
+SLICE_MEMBERS = 256
+"""At most this many members are collected, checked or compared in one slice."""
+
+SLICE_PARTITIONS = 8192
+"""At most about this many partitions are checked in one slice."""
+
+LATE_SHARE = 20
+"""Once a heartbeat is late by more than this part (a twentieth) of the heartbeat interval, its
+member counts as silent and is chosen last."""
+
+EARLIEST = -(1 << 62)
+"""The expected time of a member whose heartbeat waits for this target."""
+
+LATEST = 1 << 62
+"""The expected time of a member that may be dead, or that cannot take partitions with its next
+heartbeat."""
 
 SubscriptionKey = tuple[tuple[str, ...], str]
 """The topic names and the regular expression of a member."""
@@ -114,7 +144,7 @@ class GroupSnapshot:
                 member.instance_id,
                 member.rack_id,
             )
-            if len(specs) % target_limits.SLICE_MEMBERS == 0:
+            if len(specs) % SLICE_MEMBERS == 0:
                 yield
         return specs
 
@@ -161,7 +191,7 @@ def compute(
 ) -> Steps[dict[str, Assignment]]:
     """Returns the new targets of the members whose target changes, ascending by member id; yields
     between slices. `name`: the name of `assignor`, which is None if it is not configured any more;
-    `next_heartbeat`: see `next_heartbeats.expected`.
+    `next_heartbeat`: see `next_heartbeat_times`.
 
     Raises AssignorFailed if the assignor raises or its result is not accepted.
     """
@@ -187,7 +217,7 @@ def compute(
         stored = snapshot.targets.get(member_id)
         if stored is None or (target is not stored and target != stored):
             changed[member_id] = target
-        if count % target_limits.SLICE_MEMBERS == 0:
+        if count % SLICE_MEMBERS == 0:
             yield
     return changed
 
@@ -217,7 +247,7 @@ def install(
     R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Raises AssignorFailed."""
     updated_id = None if updated is None else updated.member_id
     snapshot = GroupSnapshot(group, state.image, updated, replaced_id)
-    next_heartbeat = next_heartbeats.expected(state, group, now, updated_id)
+    next_heartbeat = next_heartbeat_times(state, group, now, updated_id)
     changed = run_through(compute(snapshot, state.assignors.get(name), name, next_heartbeat))
     group_id = group.group_id
     for member_id, target in changed.items():
@@ -228,3 +258,112 @@ def install(
     )
     outcome.events.append(installed)
     return InstalledTarget(group_epoch, changed, snapshot)
+
+
+def check_steps(
+    result: Any, spec: GroupSpec, topics: TopicDescriber
+) -> Steps[dict[str, Assignment]]:
+    """Returns the assignor's `result` with an entry for every member, topics and partitions
+    ascending and without empty topics; yields between slices. Raises AssignorError, which names the
+    first fault."""
+    strangers = sorted(map(str, set(result) - spec.members.keys()))
+    if strangers:
+        raise AssignorError(f"{strangers[0]} is not a member of the group")
+    targets: dict[str, Assignment] = {}
+    taken: dict[TopicId, bytearray] = {}
+    partitions = 0
+    for member_id, member in spec.members.items():
+        given = result.get(member_id, NO_TARGET)
+        # An assignment that was checked before is sorted, but the assignor may have given it to
+        # another member, too.
+        target = given if given is member.assigned else _sorted(given)
+        targets[member_id] = target
+        partitions += _check_member(member_id, member, target, topics, taken)
+        if len(targets) % SLICE_MEMBERS == 0 or partitions >= SLICE_PARTITIONS:
+            partitions = 0
+            yield
+    return targets
+
+
+def _sorted(given: Mapping[TopicId, Any]) -> Assignment:
+    return {topic: tuple(sorted(given[topic])) for topic in sorted(given) if given[topic]}
+
+
+def _check_member(
+    member_id: str,
+    member: MemberSpec,
+    target: Assignment,
+    topics: TopicDescriber,
+    taken: dict[TopicId, bytearray],
+) -> int:
+    """Checks the assignment of one member and returns how many partitions it has. `taken`: by
+    topic, one byte for each partition, 1 if the partition is assigned already."""
+    count = 0
+    for topic_id, partitions in target.items():
+        if topic_id not in member.topic_ids:
+            raise _fault(
+                member_id, "partitions of {topic}, to which it is not subscribed", topic_id, topics
+            )
+        of_topic = taken.get(topic_id)
+        if of_topic is None:
+            of_topic = taken[topic_id] = bytearray(max(topics.num_partitions(topic_id), 0))
+        for partition in partitions:
+            if type(partition) is not int:
+                raise _fault(
+                    member_id, "something that is no partition number of {topic}", topic_id, topics
+                )
+            if not 0 <= partition < len(of_topic):
+                what = "a partition that {topic} does not have: " + str(partition)
+                raise _fault(member_id, what, topic_id, topics)
+            if of_topic[partition]:
+                raise _fault(
+                    member_id, "a partition of {topic} that is handed out twice", topic_id, topics
+                )
+            of_topic[partition] = 1
+        count += len(partitions)
+    return count
+
+
+def _fault(member_id: str, what: str, topic_id: TopicId, topics: TopicDescriber) -> AssignorError:
+    return AssignorError(
+        f"{member_id} got {what.format(topic=topics.name(topic_id) or topic_id.hex())}"
+    )
+
+
+def next_heartbeat_times(
+    state: ShardState, group: ConsumerGroup, now: Instant, asking_id: str | None = None
+) -> Callable[[str], int]:
+    """Returns a function from member id to the monotonic time in ms of the member's next heartbeat,
+    EARLIEST or LATEST. The function uses the state at the time when it is called, which may be
+    long after this call.
+
+    `asking_id`: the member whose request is answered with this target, if no heartbeats wait for
+    it.
+
+    The times are computed from the session deadlines, soft state of the shard. After a restart all
+    sessions begin at the same time, so the order is that of member ids.
+    """
+    group_id = group.group_id
+    overrides = state.group_configs.get(group_id)
+    timeout_ms = session_timeout_ms(state.config, overrides)
+    interval_ms = heartbeat_interval_ms(state.config, overrides)
+    silent_ms = now.monotonic_ms - interval_ms - interval_ms // LATE_SHARE
+    deadlines, heartbeats = state.deadlines, soft_of(state).waiting_heartbeats
+
+    def expected_ms(member_id: str) -> int:
+        member = group.members.get(member_id)
+        if member is not None and member.state == MemberState.UNREVOKED_PARTITIONS:
+            return LATEST
+        waiting = heartbeats.get(group_id)
+        if member_id == asking_id if waiting is None else member_id in waiting.by_member:
+            return EARLIEST
+        if member is None or member.member_epoch == LEAVE_STATIC_EPOCH:
+            return LATEST
+        ends_ms = deadlines.due((SESSION, group_id, member_id))
+        # A member on the classic protocol learns of its assignment in other ways.
+        if ends_ms is None or member.classic is not None:
+            return LATEST
+        heard_ms = ends_ms - timeout_ms
+        return heard_ms + interval_ms if heard_ms >= silent_ms else LATEST
+
+    return expected_ms

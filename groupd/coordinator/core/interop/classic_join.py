@@ -12,10 +12,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from groupd.coordinator.core.classic_group.subscription import (
-    EmbeddedSubscription,
-    MalformedSubscription,
-)
 from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import (
@@ -39,6 +35,10 @@ from groupd.coordinator.core.interop.embedded_protocol import (
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.consumer_protocol import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
 from groupd.protocol.messages.consumer_group import TopicPartitions

@@ -30,10 +30,6 @@ from groupd.coordinator.core.classic_group.operation import (
     changed_groups,
 )
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    parse_subscription,
-)
 from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group import timers as consumer_timers
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
@@ -52,6 +48,10 @@ from groupd.coordinator.core.types import (
     Instant,
     Outcome,
 )
+from groupd.protocol.consumer_protocol import (
+    MalformedSubscription,
+    parse_subscription,
+)
 from groupd.protocol.records.schema import Record
 
 OWNER = "downgrade"
@@ -65,15 +65,6 @@ class Downgraded(Struct, frozen=True):
 
     group: ClassicGroup
     previous: ConsumerGroup
-
-
-def permitted_without(
-    config: CoordinatorConfig, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]
-) -> bool:
-    """Whether case (a) is permitted, before the protocols of the members that stay are looked
-    at."""
-    gone = {member.member_id for member in leaving}
-    return _permits(config, len(group.members) - len(gone)) and group.is_classic_only(gone)
 
 
 def permitted_replacing(
@@ -97,9 +88,11 @@ def without_members(
     causes: Mapping[str, str],
 ) -> Outcome | None:
     """Case (a): the outcome that makes the group classic. The classic group rebalances at once,
-    because the partitions of the members that left have no owner. None if the protocols of the
-    members that stay make no classic group."""
+    because the partitions of the members that left have no owner. None if that is not permitted, or
+    the protocols of the members that stay make no classic group."""
     gone = {member.member_id for member in leaving}
+    if not (_permits(state.config, len(group.members) - len(gone)) and group.is_classic_only(gone)):
+        return None
     staying = [group.members[one] for one in group.sorted_member_ids() if one not in gone]
     classic = _classic_group(group, staying, group.targets, state.image, now)
     if classic is None:

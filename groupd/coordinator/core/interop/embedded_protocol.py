@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment as Target
-from groupd.coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.protocol.consumer_protocol import (
     EmbeddedAssignment,
     EmbeddedSubscription,
     MalformedSubscription,
@@ -16,7 +17,6 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_assignment,
     parse_subscription,
 )
-from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.messages.consumer_group import TopicPartitions

@@ -1,20 +1,15 @@
-"""The answers to what `core.migration` asks, and the requests of the classic protocol that consumer
-groups answer."""
+"""What online migration adds to the consumer group type: conversions, and answers to requests of
+the classic protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
-from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import (
-    JOIN,
-    SYNC,
-    ConsumerGroup,
-)
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.consumer_group.conversions import Conversions
+from groupd.coordinator.core.consumer_group.group import JOIN, SYNC
+from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop import (
     classic_join,
@@ -23,10 +18,6 @@ from groupd.coordinator.core.interop import (
     downgrade,
     upgrade,
 )
-from groupd.coordinator.core.interop.downgrade import appended
-from groupd.coordinator.core.migration import JoinedGroup
-from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -34,12 +25,17 @@ from groupd.protocol.messages.classic_group import (
     SyncGroupRequest,
 )
 
+CONVERSIONS = Conversions(upgrade.joined, downgrade.without_members)
+"""Empty groups are replaced under any migration policy; groups with members are converted if the
+policy allows it."""
+
 
 def with_classic_members(consumer: GroupType) -> GroupType:
-    """The consumer group type, extended by the requests and deadlines of members on the classic
-    protocol."""
+    """The consumer group type, extended by conversions, and by the requests and deadlines of
+    members on the classic protocol."""
     return replace(
         consumer,
+        soft_state=partial(SoftState, CONVERSIONS),
         foreign={
             JoinGroupRequest: classic_join.handle,
             SyncGroupRequest: classic_requests.sync,
@@ -51,37 +47,5 @@ def with_classic_members(consumer: GroupType) -> GroupType:
             JOIN: classic_members.expire,
             SYNC: classic_members.expire,
         },
-        completions={**consumer.completions, downgrade.OWNER: appended},
+        completions={**consumer.completions, downgrade.OWNER: downgrade.appended},
     )
-
-
-class OnlineMigration:
-    """The `core.migration.Migration` of a shard. Empty groups are replaced under any migration
-    policy; groups with members are converted if the policy allows it."""
-
-    def __init__(self, state: ShardState) -> None:
-        self._state = state
-
-    def may_become_classic(self, group: Group) -> bool:
-        return isinstance(group, ConsumerGroup) and group.is_empty()
-
-    def joined_by_consumer(self, group: Group) -> JoinedGroup | None:
-        if not isinstance(group, ClassicGroup):
-            return None
-        if group.is_empty():
-            return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
-        done = upgrade.convert(self._state, group)
-        return JoinedGroup(done.group, records=list(done.records), conversion=done)
-
-    def without_members(
-        self,
-        group: ConsumerGroup,
-        leaving: Sequence[ConsumerGroupMember],
-        kind: EventKind,
-        cause: str,
-        now: Instant,
-        causes: Mapping[str, str],
-    ) -> Outcome | None:
-        if not downgrade.permitted_without(self._state.config, group, leaving):
-            return None
-        return downgrade.without_members(self._state, group, leaving, kind, cause, now, causes)

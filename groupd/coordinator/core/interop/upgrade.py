@@ -3,7 +3,7 @@
 The conversion consists of records: the tombstone of the classic group and everything that builds
 the consumer group, in the same write as what the joining member adds. Until they are replayed, the
 handler works with a consumer group built from those records. The classic group is not changed until
-nothing can fail any more. Then `finish` answers its parked requests, and the replayed tombstone
+nothing can fail any more. Then `_finish` answers its parked requests, and the replayed tombstone
 removes it with its timers.
 
 The generation becomes the group epoch and all other epochs, and every member keeps what its last
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,16 +24,9 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember, Protocols
 from groupd.coordinator.core.classic_group.operation import GroupOperation
-from groupd.coordinator.core.classic_group.subscription import (
-    EmbeddedSubscription,
-    MalformedSubscription,
-    parse_subscription,
-)
 from groupd.coordinator.core.consumer_group import events, records
-from groupd.coordinator.core.consumer_group.group import (
-    SESSION,
-    ConsumerGroup,
-)
+from groupd.coordinator.core.consumer_group.conversions import Conversion, JoinedGroup
+from groupd.coordinator.core.consumer_group.group import SESSION, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
@@ -41,6 +35,7 @@ from groupd.coordinator.core.consumer_group.member import (
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.errors import ReplayError
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.interop.embedded_protocol import (
     claim_of,
     classic_metadata,
@@ -50,7 +45,12 @@ from groupd.coordinator.core.interop.embedded_protocol import (
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Pace, Steps, run_through, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
+from groupd.protocol.consumer_protocol import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+    parse_subscription,
+)
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
@@ -66,43 +66,18 @@ _CUSTOM_ASSIGNOR = (
 )
 
 
-class Upgrade(Struct, frozen=True):
-    """`group`: the consumer group that `records` will make of `classic`, a group of the shard with
-    this `state`."""
-
-    state: ShardState
-    classic: ClassicGroup
-    group: ConsumerGroup
-    records: tuple[Record, ...]
-
-    def event(self) -> Event:
-        """The event of the conversion."""
-        return events.event(
-            EventKind.GROUP_CONVERTED,
-            self.group.group_id,
-            epoch=self.group.group_epoch,
-            cause="a member on the consumer protocol joined the classic group",
-            details={"from": "classic", "to": "consumer", "members": len(self.group.members)},
-        )
-
-    def finish(self, now: Instant, outcome: Outcome) -> None:
-        """Write soft state: parked requests of the classic group are answered with
-        REBALANCE_IN_PROGRESS, and every member gets a session with its own timeout."""
-        again = ErrorCode.REBALANCE_IN_PROGRESS
-        op = GroupOperation(self.state, self.classic, now)
-        for member in self.classic.sorted_members():
-            op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
-            op.answer_sync(member, SyncGroupReply(again))
-            self.state.deadlines.set(
-                (SESSION, self.group.group_id, member.member_id),
-                now.monotonic_ms + member.session_timeout_ms,
-            )
-        outcome.urgent += op.outcome.urgent
+def joined(state: ShardState, group: Group) -> JoinedGroup | None:
+    """The consumer group that a heartbeat makes of this group; None for a group that is not
+    classic. Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason if the group cannot be
+    converted."""
+    if not isinstance(group, ClassicGroup):
+        return None
+    if group.is_empty():
+        return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
+    return _convert(state, group)
 
 
-def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
-    """The conversion of the group. Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason if
-    the group cannot be converted."""
+def _convert(state: ShardState, classic: ClassicGroup) -> JoinedGroup:
     _check(state.config, classic)
     try:
         found = run_through(members_in_steps(classic, state.image))
@@ -255,7 +230,9 @@ def _subscription(protocols: Protocols, chosen: str | None) -> EmbeddedSubscript
     return subscription_of(protocols)
 
 
-def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]) -> Upgrade:
+def _built(
+    state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]
+) -> JoinedGroup:
     """The conversion: R5*, R3, R7*, R6, R8*, and the group that they build. Raises ReplayError."""
     group_id, epoch = classic.group_id, classic.generation
     scratch = replace(state, groups={})
@@ -269,7 +246,33 @@ def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroup
     rest.append(records.target_epoch(group_id, epoch, 0))
     rest += [records.current_member(group_id, one) for one in members]
     _replay(scratch, rest)
-    return Upgrade(state, classic, group, (*classic.tombstones(), *metadata, *rest))
+    event = events.event(
+        EventKind.GROUP_CONVERTED,
+        group_id,
+        epoch=epoch,
+        cause="a member on the consumer protocol joined the classic group",
+        details={"from": "classic", "to": "consumer", "members": len(members)},
+    )
+    return JoinedGroup(
+        group,
+        records=[*classic.tombstones(), *metadata, *rest],
+        conversion=Conversion(event, partial(_finish, state, classic)),
+    )
+
+
+def _finish(state: ShardState, classic: ClassicGroup, now: Instant, outcome: Outcome) -> None:
+    """Write soft state: parked requests of the classic group are answered with
+    REBALANCE_IN_PROGRESS, and every member gets a session with its own timeout."""
+    again = ErrorCode.REBALANCE_IN_PROGRESS
+    op = GroupOperation(state, classic, now)
+    for member in classic.sorted_members():
+        op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+        op.answer_sync(member, SyncGroupReply(again))
+        state.deadlines.set(
+            (SESSION, classic.group_id, member.member_id),
+            now.monotonic_ms + member.session_timeout_ms,
+        )
+    outcome.urgent += op.outcome.urgent
 
 
 def target_as_held(member: ConsumerGroupMember) -> Assignment:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
-from groupd.coordinator.core.classic_group.subscription import MalformedSubscription
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.what_if import WHAT_IF
 from groupd.coordinator.core.errors import ReplayError, TrialRefused
@@ -25,6 +24,7 @@ from groupd.coordinator.core.interop.upgrade import (
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.core.state import ShardState
+from groupd.protocol.consumer_protocol import MalformedSubscription
 
 
 def with_assignor_trial(classic: GroupType) -> GroupType:

@@ -142,7 +142,7 @@ def _group_of(state: ShardState, request: CommitRequest, *, epochs_known: bool) 
             ErrorCode.GROUP_ID_NOT_FOUND if epochs_known else ErrorCode.ILLEGAL_GENERATION
         )
     if group is None:
-        state.check_room()
+        state.check_group_limit()
         return state.simple_group(request.group_id)
     return owner_of(group)
 

@@ -1,4 +1,4 @@
-"""OffsetFetch for one group (docs/spec/offsets-and-log.md#3.2). Reads the latest state: the shell
+"""OffsetFetch for one group (docs/spec/offsets-and-log.md#3.2). Reads the latest state. `runtime`
 holds the answer back until the group's pending records are durable, with and without
 `require_stable`."""
 

@@ -1,7 +1,8 @@
 """Replies that refuse a whole request of the offset APIs: where each of them has its error
 (docs/spec/offsets-and-log.md#2.2).
 
-The handlers use them for group errors, the shell for shards that are loading, elsewhere or failed.
+The handlers use them for group errors, `runtime` for shards that are loading, that are on another
+node, or that have failed.
 """
 
 from __future__ import annotations

@@ -77,6 +77,9 @@ class Raffle:
     def awaits_members(self) -> bool:
         return False
 
+    def admits_classic_members(self) -> bool:
+        return False
+
     def check_delete(self) -> None:
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)

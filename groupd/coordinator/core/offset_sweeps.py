@@ -35,7 +35,7 @@ from groupd.protocol.records.schema import Record
 
 SLICE_OFFSETS = 250
 TOMBSTONE_COST = 5
-"""A tombstone costs as much as this many looks at an offset. A slice takes less than a millisecond,
+"""A tombstone costs as much as this many checks of offsets. A slice takes less than a millisecond,
 since the slices of all shards may come in one turn of the event loop."""
 
 SLICE_BYTES = 64 * 1024
@@ -58,11 +58,11 @@ def bytes_of(tombstones: Sequence[Record]) -> int:
 
 
 class SweepSlice:
-    """How much more the present slice may do, and its outcome. A slice looks at about
-    `SLICE_OFFSETS` offsets, or at a fifth of that if all of them are removed. `bytes_max`: how many
+    """How much more the current slice may do, and its outcome. A slice checks about
+    `SLICE_OFFSETS` offsets, or a fifth of that if all of them are removed. `bytes_max`: how many
     bytes its records may have."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_counted", "_details", "_room", "now", "outcome")
+    __slots__ = ("_bytes", "_bytes_max", "_counted", "_details", "_left", "now", "outcome")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -71,40 +71,39 @@ class SweepSlice:
         """Begin the next slice."""
         self.now = now
         self.outcome = Outcome()
-        self._room: float = SLICE_OFFSETS
+        self._left: float = SLICE_OFFSETS
         self._bytes = 0
         self._counted: tuple[str, EventKind] | None = None
         self._details: dict[str, int] = {}
 
-    def room(self, size: int = 0) -> Steps[bool]:
-        """Ends the slice if it must not look at anything more, or if `size` more bytes do not fit
-        into it. Returns whether it has ended; then the caller has to look everything up again.
-        Tombstones that are larger than a slice may be are a slice of their own. If they are larger
-        than a batch may be (`max.message.bytes`), their write is refused as that of any request
-        would be."""
+    def end_if_full(self, size: int = 0) -> Steps[bool]:
+        """Ends the slice if its work is done, or if `size` more bytes do not fit into it. Returns
+        whether it has ended; then the caller has to look everything up again. Tombstones that are
+        larger than a slice may be are a slice of their own. If they are larger than a batch may be
+        (`max.message.bytes`), their write is refused as that of any request would be."""
         fits = not (size and self._bytes) or self._bytes + size <= self._bytes_max
-        if self._room > 0 and fits:
+        if self._left > 0 and fits:
             return False
         yield
         return True
 
-    def look(self, cost: float = 1) -> None:
-        """Count a look at an offset, or at something that takes as long as `cost` offsets."""
-        self._room -= cost
+    def count(self, cost: float = 1) -> None:
+        """Count the check of an offset, or something that takes as long as `cost` such checks."""
+        self._left -= cost
 
-    def bury(self, tombstones: Sequence[Record], size: int) -> None:
+    def add_tombstones(self, tombstones: Sequence[Record], size: int) -> None:
         """Add these tombstones, of `size` bytes (`bytes_of`), to the records of the slice."""
-        self._room -= TOMBSTONE_COST - 1
+        self._left -= TOMBSTONE_COST - 1
         self._bytes += size
         self.outcome.records += tombstones
 
-    def bury_offset(
+    def add_offset_tombstone(
         self, group: Group, topic: str, partition: int, size: int, kind: EventKind, cause: str = ""
     ) -> None:
         """Add the tombstone of an offset. For each group and kind, the slice has one event with the
         number of its offsets."""
         group_id = group.group_id
-        self.bury([tombstone(group_id, topic, partition)], size)
+        self.add_tombstones([tombstone(group_id, topic, partition)], size)
         if self._counted != (group_id, kind):
             self._counted, self._details = (group_id, kind), {"count": 0}
             event = Event(group.type_name, kind, group_id, cause=cause, details=self._details)
@@ -134,19 +133,19 @@ class Sweep:
 _MS_PER_MINUTE = 60_000
 
 
-def expire_offsets(state: ShardState, store: OffsetStore, present: SweepSlice) -> Steps[None]:
+def expire_offsets(state: ShardState, store: OffsetStore, sweep_slice: SweepSlice) -> Steps[None]:
     """Write tombstones of expired offsets, and of the groups that are removed with them, for all
     groups that there are when the sweep begins. Groups of types that do not commit offsets are
     never swept, as in Kafka (`ShareGroup.shouldExpire`)."""
     for some in chunks(list(state.groups), GROUPS_AT_ONCE):
         for group_id in sorted(some):
-            yield from present.room()
-            present.look()
-            yield from _expire_in_group(state, store, group_id, present)
+            yield from sweep_slice.end_if_full()
+            sweep_slice.count()
+            yield from _expire_in_group(state, store, group_id, sweep_slice)
 
 
 def _expire_in_group(
-    state: ShardState, store: OffsetStore, group_id: str, present: SweepSlice
+    state: ShardState, store: OffsetStore, group_id: str, sweep_slice: SweepSlice
 ) -> Steps[None]:
     expired = 0  # in this slice, whose tombstones are not applied yet
     for topic in sorted(store.topics(group_id)):
@@ -155,20 +154,22 @@ def _expire_in_group(
             continue
         base, size = group.offset_expiration_base(), bytes_of([tombstone(group_id, topic, 0)])
         for partition in ascending(store.topics(group_id).get(topic, {})):
-            if (yield from present.room(size)):
+            if (yield from sweep_slice.end_if_full(size)):
                 expired = 0
                 group = _expiring(state, group_id, topic)
                 if group is None:
                     break
                 base = group.offset_expiration_base()
-            present.look()
+            sweep_slice.count()
             stored = store.get(group_id, topic, partition)
             if (
                 stored is not None
                 and not store.is_pending(group_id, topic, partition)
-                and _is_over(stored, base, state, present.now.wall_ms)
+                and _is_over(stored, base, state, sweep_slice.now.wall_ms)
             ):
-                present.bury_offset(group, topic, partition, size, EventKind.OFFSETS_EXPIRED)
+                sweep_slice.add_offset_tombstone(
+                    group, topic, partition, size, EventKind.OFFSETS_EXPIRED
+                )
                 expired += 1
     while not _has_more(store, group_id, expired):
         group = _vanishing(state, group_id)
@@ -176,10 +177,10 @@ def _expire_in_group(
             return
         tombstones = group.tombstones()
         size = bytes_of(tombstones)
-        if not (yield from present.room(size)):
-            present.bury(tombstones, size)
+        if not (yield from sweep_slice.end_if_full(size)):
+            sweep_slice.add_tombstones(tombstones, size)
             cause, kind = "empty, without offsets", EventKind.GROUP_DELETED
-            present.outcome.events.append(Event(group.type_name, kind, group_id, cause=cause))
+            sweep_slice.outcome.events.append(Event(group.type_name, kind, group_id, cause=cause))
             return
         expired = 0
 
@@ -232,15 +233,15 @@ def _is_over(stored: StoredOffset, base: ExpirationBase, state: ShardState, now_
 _GROUP_COST = 0.2
 _NAME_COST = 0.03
 _PENDING_COST = 0.05
-"""The cost, in looks at an offset, of going past a group, of comparing a topic name, and of
-checking the topic of a pending offset."""
+"""The cost, in checks of offsets, of going past a group, of comparing a topic name, and of checking
+the topic of a pending offset."""
 
 NAMES_AT_ONCE = 1000
 """At most this many names, or pending offsets of a group, are compared between two stops."""
 
 
 def forget_topics(
-    state: ShardState, store: OffsetStore, deleted: Sequence[TopicDeletion], present: SweepSlice
+    state: ShardState, store: OffsetStore, deleted: Sequence[TopicDeletion], sweep_slice: SweepSlice
 ) -> Steps[None]:
     """Write tombstones of the offsets of deleted topics, for all groups that there are when the
     sweep begins."""
@@ -248,9 +249,9 @@ def forget_topics(
     for one in deleted:
         by_name.setdefault(one.name, []).append(one)
     for names in chunks(by_name, NAMES_AT_ONCE):
-        yield from present.room()
-        present.look(_NAME_COST * len(names))
-        yield from _forget_some(state, store, {name: by_name[name] for name in names}, present)
+        yield from sweep_slice.end_if_full()
+        sweep_slice.count(_NAME_COST * len(names))
+        yield from _forget_some(state, store, {name: by_name[name] for name in names}, sweep_slice)
 
 
 Deletions = Mapping[str, Sequence[TopicDeletion]]
@@ -259,17 +260,17 @@ deleted again."""
 
 
 def _forget_some(
-    state: ShardState, store: OffsetStore, by_name: Deletions, present: SweepSlice
+    state: ShardState, store: OffsetStore, by_name: Deletions, sweep_slice: SweepSlice
 ) -> Steps[None]:
     for some in chunks(list(state.groups), GROUPS_AT_ONCE):
         for group_id in sorted(some):
-            yield from present.room()
+            yield from sweep_slice.end_if_full()
             topics = store.topics(group_id)
             compared = min(len(topics), len(by_name))
-            present.look(_GROUP_COST + _NAME_COST * compared)
+            sweep_slice.count(_GROUP_COST + _NAME_COST * compared)
             committed = topics.keys() & by_name.keys()
             if committed or store.pending(group_id):
-                yield from _forget_in_group(state, store, group_id, committed, by_name, present)
+                yield from _forget_in_group(state, store, group_id, committed, by_name, sweep_slice)
 
 
 def _forget_in_group(
@@ -278,24 +279,24 @@ def _forget_in_group(
     group_id: str,
     committed: Set[str],
     by_name: Deletions,
-    present: SweepSlice,
+    sweep_slice: SweepSlice,
 ) -> Steps[None]:
     """Write the tombstones of one group. `committed`: the deleted topics for which it has committed
     offsets."""
-    pending = yield from _pending_by_topic(store, group_id, by_name.keys(), present)
+    pending = yield from _pending_by_topic(store, group_id, by_name.keys(), sweep_slice)
     for name in sorted(committed | pending.keys()):
         places = _partitions(store, group_id, name, pending.get(name, ()))
-        yield from _forget_topic(state, store, group_id, name, places, by_name[name], present)
+        yield from _forget_topic(state, store, group_id, name, places, by_name[name], sweep_slice)
 
 
 def _pending_by_topic(
-    store: OffsetStore, group_id: str, names: Collection[str], present: SweepSlice
+    store: OffsetStore, group_id: str, names: Collection[str], sweep_slice: SweepSlice
 ) -> Steps[dict[str, set[int]]]:
     """By topic, the partitions of these topics for which the group has pending offsets."""
     found: dict[str, set[int]] = {}
     for some in chunks(list(store.pending(group_id)), NAMES_AT_ONCE):
-        yield from present.room()
-        present.look(_PENDING_COST * len(some))
+        yield from sweep_slice.end_if_full()
+        sweep_slice.count(_PENDING_COST * len(some))
         for name, partition in some:
             if name in names:
                 found.setdefault(name, set()).add(partition)
@@ -309,15 +310,15 @@ def _forget_topic(
     name: str,
     partitions: Iterator[int],
     deleted: Sequence[TopicDeletion],
-    present: SweepSlice,
+    sweep_slice: SweepSlice,
 ) -> Steps[None]:
     """Write the tombstones of one topic of a group. A tombstone removes committed and pending
     offsets alike. So it is only written if all offsets of the partition belong to a deleted topic,
     and offsets of a re-created topic survive."""
     size = bytes_of([tombstone(group_id, name, 0)])
     for partition in partitions:
-        yield from present.room(size)
-        present.look()
+        yield from sweep_slice.end_if_full(size)
+        sweep_slice.count()
         offsets = list(store.all_pending(group_id, name, partition))
         committed = store.get(group_id, name, partition)
         if committed is not None:
@@ -325,7 +326,7 @@ def _forget_topic(
         if offsets and all(_is_of(deleted, stored) for stored in offsets):
             kind = EventKind.OFFSETS_FORGOTTEN
             group = state.groups[group_id]
-            present.bury_offset(group, name, partition, size, kind, "topic deleted")
+            sweep_slice.add_offset_tombstone(group, name, partition, size, kind, "topic deleted")
 
 
 def _partitions(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.core import acls as module
-from groupd.coordinator.core.acls import (
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.security import acls as module
+from groupd.coordinator.security.acls import (
     AclIndex,
     PatternType,
     Permission,
@@ -18,7 +19,6 @@ from groupd.coordinator.core.acls import (
     matches,
     parse_address,
 )
-from groupd.coordinator.core.types import Operation, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.acls import AclBinding, AclFilter
 from tests.support.acls import acl

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.core.classic_group.subscription import (
+from groupd.protocol.consumer_protocol import (
     EmbeddedAssignment,
     EmbeddedSubscription,
     MalformedSubscription,

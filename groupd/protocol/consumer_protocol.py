@@ -1,4 +1,5 @@
-"""The two structs that members of type "consumer" exchange through the coordinator.
+"""The two structs that members of classic groups of type "consumer" exchange through the
+coordinator.
 
 Both are in the older, non-flexible encoding behind an int16 version:
 
