@@ -195,13 +195,10 @@ class Reader:
             raise BadBytes(f"length {length}")
         return length
 
-    def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """Reads an array of primitives with `item(reader)` for each item; None for null."""
-        length = self._array_length(item)
-        return None if length < 0 else tuple([item(self) for _ in range(length)])
-
     def array(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
-        return _present(self.nullable_array(item))
+        """Reads an array of primitives with `item(reader)` for each item."""
+        length = self._array_length(item)
+        return _present(None if length < 0 else tuple([item(self) for _ in range(length)]))
 
     def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
         """Reads an array of structs. `item(reader)` reads the fields of a struct, this its end."""
@@ -286,6 +283,13 @@ class Reader:
             raise BadBytes(f"{length} tagged fields, {len(self.data) - self.at} bytes left")
         self.count(length)
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(length)}
+
+    def present(self) -> bool:
+        """Reads whether there is a struct, in a tagged field that may be null."""
+        number = self.uvarint()
+        if number > 1:
+            raise BadBytes("nullable struct that is neither present nor null")
+        return number == 1
 
     def finish(self) -> None:
         """Raises BadBytes if bytes are left over."""

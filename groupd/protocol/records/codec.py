@@ -15,10 +15,9 @@ from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
-from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader, what_is_wrong
-from groupd.protocol.records import classic_records, consumer_records, offset_records
+from groupd.protocol.reader import READ_ERRORS, BadBytes, what_is_wrong
+from groupd.protocol.records import group_records, offset_records
 from groupd.protocol.records.batch_builder import KeyValue
-from groupd.protocol.records.offset_records import UnknownVersion
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
@@ -34,6 +33,7 @@ from groupd.protocol.records.schema import (
     RecordKey,
     RecordValue,
 )
+from groupd.protocol.records.versioned import UnknownVersion, VersionedValue
 from groupd.protocol.writer import Writer
 
 LEGACY_OFFSET_COMMIT = 0
@@ -76,33 +76,11 @@ def make_record_type(
     number: int,
     key: type[Any],
     names: tuple[str, ...],
-    read: Callable[[Reader], RecordValue],
-    write: Callable[[Writer, Any], None],
-    versions: range = range(1),
-    written_version: int = 0,
-    flexible_from: int = 0,
+    value: VersionedValue,
     *,
     repeats: bool = False,
 ) -> RecordType:
-    """`read` and `write` handle the value after its version, which is one of `versions`."""
-
-    def encode(value: RecordValue) -> bytes:
-        writer = Writer(written_version >= flexible_from, written_version)
-        writer.int16(written_version)
-        write(writer, value)
-        return bytes(writer.buffer)
-
-    def decode(data: bytes) -> RecordValue:
-        reader = Reader(data, 0, 0, flexible=False)
-        version = reader.version = reader.int16()
-        if version not in versions:
-            raise UnknownVersion(version)
-        reader.flexible = version >= flexible_from
-        value = read(reader)
-        reader.finish()
-        return value
-
-    return RecordType(number, key, names, encode, decode, repeats)
+    return RecordType(number, key, names, value.encode, value.decode, repeats)
 
 
 _GROUP = ("group",)
@@ -124,66 +102,18 @@ RECORD_TYPES = (
         offset_records.encode_value,
         offset_records.decode_value,
     ),
+    make_record_type(2, GroupMetadataKey, _GROUP, group_records.GROUP_METADATA),
+    make_record_type(3, ConsumerGroupMetadataKey, _GROUP, group_records.CONSUMER_GROUP_METADATA),
     make_record_type(
-        2,
-        GroupMetadataKey,
-        _GROUP,
-        classic_records.read_group,
-        classic_records.write_group,
-        classic_records.READ_VERSIONS,
-        classic_records.WRITTEN_VERSION,
-        classic_records.FLEXIBLE_FROM,
+        4, ConsumerGroupPartitionMetadataKey, _GROUP, group_records.PARTITION_METADATA
     ),
     make_record_type(
-        3,
-        ConsumerGroupMetadataKey,
-        _GROUP,
-        consumer_records.read_group_metadata,
-        consumer_records.write_group_metadata,
+        5, ConsumerGroupMemberMetadataKey, _MEMBER, group_records.MEMBER_METADATA, repeats=True
     ),
-    make_record_type(
-        4,
-        ConsumerGroupPartitionMetadataKey,
-        _GROUP,
-        consumer_records.read_partition_metadata,
-        consumer_records.write_partition_metadata,
-    ),
-    make_record_type(
-        5,
-        ConsumerGroupMemberMetadataKey,
-        _MEMBER,
-        consumer_records.read_member_metadata,
-        consumer_records.write_member_metadata,
-        repeats=True,
-    ),
-    make_record_type(
-        6,
-        ConsumerGroupTargetMetadataKey,
-        _GROUP,
-        consumer_records.read_target_metadata,
-        consumer_records.write_target_metadata,
-    ),
-    make_record_type(
-        7,
-        ConsumerGroupTargetMemberKey,
-        _MEMBER,
-        consumer_records.read_target_member,
-        consumer_records.write_target_member,
-    ),
-    make_record_type(
-        8,
-        ConsumerGroupCurrentMemberKey,
-        _MEMBER,
-        consumer_records.read_current_member,
-        consumer_records.write_current_member,
-    ),
-    make_record_type(
-        16,
-        ConsumerGroupRegexKey,
-        ("group", "regex"),
-        consumer_records.read_regex,
-        consumer_records.write_regex,
-    ),
+    make_record_type(6, ConsumerGroupTargetMetadataKey, _GROUP, group_records.TARGET_METADATA),
+    make_record_type(7, ConsumerGroupTargetMemberKey, _MEMBER, group_records.TARGET_MEMBER),
+    make_record_type(8, ConsumerGroupCurrentMemberKey, _MEMBER, group_records.CURRENT_MEMBER),
+    make_record_type(16, ConsumerGroupRegexKey, ("group", "regex"), group_records.REGEX),
 )
 TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
 TYPES_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}

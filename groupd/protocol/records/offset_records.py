@@ -11,15 +11,14 @@ from functools import lru_cache
 from struct import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
-from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.records.versioned import UnknownVersion, VersionedValue
+from groupd.protocol.schema import converted, struct
 from groupd.protocol.writer import Writer
 
-TOPIC_ID_TAG = 0
-READ_VERSIONS = range(5)
 WRITTEN_VERSIONS = (1, 3, 4)
-FLEXIBLE_FROM = 4
 
+_TOPIC_ID_TAG = 0
 _KEY_TYPE = 1
 _PARTITION = Struct(">i")
 # The value v4 without metadata: version, offset, leader epoch, length of the metadata + 1, commit
@@ -31,12 +30,18 @@ _VERSION_0 = b"\0\0"
 _TAGS_AT = _BARE.size - 1
 _EMPTY = 1
 _UUID_BYTES = 16
-_TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
-
-
-class UnknownVersion(BadBytes):
-    def __init__(self, version: int) -> None:
-        super().__init__(f"unknown value version {version}")
+_TOPIC_ID_FIELD = bytes((1, _TOPIC_ID_TAG, _UUID_BYTES))
+_VALUE = VersionedValue(
+    struct(
+        OffsetCommitValue,
+        "offset:int64 leader_epoch:int32@3+ metadata:string commit_timestamp_ms:int64 "
+        "expire_timestamp_ms:int64@1 topic_id:id@4+#0",
+        id=converted("uuid", read=shared_topic_id),
+    ),
+    read=range(5),
+    written=4,
+    flexible_from=4,
+)
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
@@ -68,19 +73,7 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
         )
     if version not in WRITTEN_VERSIONS:
         raise ValueError(f"offset commit values are written as version 1, 3 or 4, not {version}")
-    writer = Writer(version >= FLEXIBLE_FROM, version)
-    writer.int16(version)
-    writer.int64(offset)
-    if version >= 3:
-        writer.int32(leader_epoch)
-    writer.string(metadata)
-    writer.int64(commit_ms)
-    if version == 1:
-        writer.int64(expire_ms)
-    if version == 4 and topic_id != NO_TOPIC_ID:
-        writer.tagged_field(TOPIC_ID_TAG, topic_id)
-    writer.end()
-    return bytes(writer.buffer)
+    return _VALUE.encode(value, version)
 
 
 def decode_value(data: bytes) -> OffsetCommitValue:
@@ -97,26 +90,8 @@ def decode_value(data: bytes) -> OffsetCommitValue:
                 topic_id = shared_topic_id(data[-_UUID_BYTES:])
                 fields = (offset, leader_epoch, "", commit_ms, -1, topic_id)
                 return tuple.__new__(OffsetCommitValue, fields)
-    return _read_value(Reader(data, 0, 0, flexible=False))
-
-
-def _read_value(reader: Reader) -> OffsetCommitValue:
-    version = reader.int16()
-    if version not in READ_VERSIONS:
-        raise UnknownVersion(version)
-    reader.flexible = version >= FLEXIBLE_FROM
-    offset = reader.int64()
-    leader_epoch = reader.int32() if version >= 3 else -1
-    metadata = reader.string()
-    commit_ms = reader.int64()
-    expire_ms = reader.int64() if version == 1 else -1
-    topic_id = reader.tagged_fields().get(TOPIC_ID_TAG, NO_TOPIC_ID)
-    if len(topic_id) != _UUID_BYTES:
-        raise BadBytes("topic id of a wrong size")
-    reader.end()
-    reader.finish()
-    topic_id = shared_topic_id(topic_id)
-    return OffsetCommitValue(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)
+    value: OffsetCommitValue = _VALUE.decode(data)
+    return value
 
 
 def decode_legacy_value(data: bytes) -> OffsetCommitValue:

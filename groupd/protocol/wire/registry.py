@@ -29,7 +29,7 @@ from groupd.protocol.reader import (
     TooManyItems,
     what_is_wrong,
 )
-from groupd.protocol.wire.schema import Shape
+from groupd.protocol.schema import ByVersion, Shape
 from groupd.protocol.writer import Writer
 
 Request = Any
@@ -48,7 +48,6 @@ OF_MEMBERS = "members"
 and only its reply may have to wait."""
 
 T = TypeVar("T")
-F = TypeVar("F")
 
 
 class MalformedRequest(Exception):
@@ -167,8 +166,8 @@ def api(
     def request_writing(version: int) -> Callable[[Writer, Any], Any]:
         return request.writing(version, version >= flexible_from)
 
-    encode, steps = _encoders(_ByVersion(writing), flexible_from, in_steps)
-    reads = _ByVersion(reading)
+    encode, steps = _encoders(ByVersion(writing), flexible_from, in_steps)
+    reads = ByVersion(reading)
     return Api(
         key,
         request_type.__name__.removesuffix("Request"),
@@ -179,24 +178,13 @@ def api(
         _decoder(reads, flexible_from),
         _counting_decoder(reads, flexible_from),
         encode,
-        _encoders(_ByVersion(request_writing), flexible_from, request.long)[0],
+        _encoders(ByVersion(request_writing), flexible_from, request.long)[0],
         _reply_decoder(reply, flexible_from),
         failure,
         steps if in_steps else None,
         lane,
         _hider(reads, flexible_from) if secrets else None,
     )
-
-
-class _ByVersion(dict[int, F]):
-    """Functions by version. `make(version)` makes one when it is first needed."""
-
-    def __init__(self, make: Callable[[int], F]) -> None:
-        self._make = make
-
-    def __missing__(self, version: int) -> F:
-        made = self[version] = self._make(version)
-        return made
 
 
 def first_fields(read: Callable[[Reader], T], flexible_from: int) -> Callable[[bytes, int, int], T]:

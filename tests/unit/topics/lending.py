@@ -24,8 +24,8 @@ from groupd.coordinator.topics.partition_states import PartitionState
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, ReaderSession, Sessions, TargetKey
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import parse_header
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.registry import api
-from groupd.protocol.wire.schema import struct
 
 LENT_MS = 60_000
 NOT_KNOWN, NOT_YOUR_TURN = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH

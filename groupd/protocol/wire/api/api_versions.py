@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
+from groupd.protocol.schema import absent, array, of_whole, struct
 from groupd.protocol.wire.registry import api
-from groupd.protocol.wire.schema import absent, array, of_whole, struct
 
 
 def versions_failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:

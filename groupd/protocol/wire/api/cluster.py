@@ -20,8 +20,8 @@ from groupd.protocol.messages.telemetry import (
     PushTelemetryReply,
     PushTelemetryRequest,
 )
+from groupd.protocol.schema import converted, struct
 from groupd.protocol.wire.registry import api, code_and_message, code_only
-from groupd.protocol.wire.schema import converted, struct
 
 _LISTENER = "PLAINTEXT"
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3

@@ -30,8 +30,8 @@ from groupd.protocol.messages.topics import (
     ListConfigResourcesReply,
     ListConfigResourcesRequest,
 )
+from groupd.protocol.schema import absent, struct
 from groupd.protocol.wire.registry import api, code_and_message, code_only, on_each
-from groupd.protocol.wire.schema import absent, struct
 
 _SET = 0
 

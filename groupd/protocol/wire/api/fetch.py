@@ -24,9 +24,9 @@ from groupd.protocol.messages.data import (
     ForgottenTopic,
 )
 from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.schema import converted, struct
 from groupd.protocol.wire.api.produce import ENDPOINT, LEADER
 from groupd.protocol.wire.registry import api
-from groupd.protocol.wire.schema import converted, struct
 
 
 def _failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:

@@ -38,8 +38,8 @@ from groupd.protocol.messages.groups import (
     ListGroupsReply,
     ListGroupsRequest,
 )
+from groupd.protocol.schema import absent, converted, lone, of_whole, struct
 from groupd.protocol.wire.registry import api, code_only, on_each
-from groupd.protocol.wire.schema import absent, converted, lone, of_whole, struct
 
 # v1 adds the key type, throttle time and the error message, v3 is flexible, v4 asks for many keys
 # (KIP-699), v5 allows TRANSACTION_ABORTABLE, v6 share groups.

@@ -10,8 +10,8 @@ from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_and_message, code_only
-from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import Writer
 
 # The layouts of throttle time and error, and of member epoch and heartbeat interval.

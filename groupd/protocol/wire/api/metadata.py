@@ -27,9 +27,9 @@ from groupd.protocol.messages.cluster import (
     TopicInfo,
 )
 from groupd.protocol.messages.lazily import mapped
+from groupd.protocol.schema import array, converted, struct
 from groupd.protocol.wire.api.topics import each_partition, single_partitions
 from groupd.protocol.wire.registry import api
-from groupd.protocol.wire.schema import array, converted, struct
 from groupd.protocol.writer import Writer
 
 _FLEXIBLE_FROM = 9

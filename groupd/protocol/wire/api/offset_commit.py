@@ -29,8 +29,8 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from groupd.protocol.reader import Reader
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only, on_each
-from groupd.protocol.wire.schema import struct
 from groupd.protocol.writer import ROWS, Writer
 
 _COMMIT = Struct(">iq")

@@ -29,8 +29,8 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
 )
 from groupd.protocol.reader import Reader
+from groupd.protocol.schema import absent, converted, lone, of_whole, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, on_each
-from groupd.protocol.wire.schema import absent, converted, lone, of_whole, struct
 from groupd.protocol.writer import STEP, Writer
 
 _INT16 = Struct(">h").pack

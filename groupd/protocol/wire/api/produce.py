@@ -27,8 +27,8 @@ from groupd.protocol.messages.data import (
 )
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.reader import Reader
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.registry import api, first_fields
-from groupd.protocol.wire.schema import struct
 
 
 def _transactional_id(reader: Reader) -> str | None:

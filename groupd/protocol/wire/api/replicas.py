@@ -23,8 +23,8 @@ from groupd.protocol.messages.replicas import (
     ReassignedTopic,
     TopicOutcomes,
 )
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.registry import api, code_and_message, code_only
-from groupd.protocol.wire.schema import struct
 
 _PARTITIONS = struct(tuple, "0:string 1:[]int32")
 _OUTCOMES = struct(

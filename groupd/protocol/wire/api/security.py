@@ -47,8 +47,8 @@ from groupd.protocol.messages.users import (
     ScramUpsertion,
 )
 from groupd.protocol.reader import BadBytes
+from groupd.protocol.schema import absent, array, converted, struct
 from groupd.protocol.wire.registry import api, code_and_message, code_only, on_each
-from groupd.protocol.wire.schema import absent, array, converted, struct
 
 A = TypeVar("A", AclBinding, AclFilter)
 

@@ -48,8 +48,8 @@ from groupd.protocol.messages.topics import (
     GrownTopic,
     NewTopic,
 )
+from groupd.protocol.schema import array, converted, struct
 from groupd.protocol.wire.registry import api, on_each, on_partitions
-from groupd.protocol.wire.schema import array, converted, struct
 
 # v2 adds the isolation level and throttle time, v4 the leader epoch, v6 is flexible, v10 adds the
 # timeout. v7, v8, v9 and v11 only define more negative timestamps (-3 max timestamp, -4 earliest

@@ -37,8 +37,8 @@ from groupd.protocol.messages.transactions import (
     ListTransactionsRequest,
     TxnTopic,
 )
+from groupd.protocol.schema import array, lone, of_whole, struct
 from groupd.protocol.wire.registry import api, code_only, on_each, on_partitions
-from groupd.protocol.wire.schema import array, lone, of_whole, struct
 
 _PARTITION_ERROR = struct(tuple, "0:int32 1:error")
 

@@ -1,4 +1,5 @@
-"""Describes each message of Kafka once, as data, and makes the functions that read and write it.
+"""Describes each message of Kafka, and each value of a coordinator record, once, as data, and makes
+the functions that read and write it.
 
     struct(
         LeaveGroupRequest,
@@ -30,9 +31,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from struct import Struct as Layout
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from msgspec import NODEFAULT
+from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as fields_of
 
 from groupd.protocol.errors import ErrorCode
@@ -42,6 +43,7 @@ from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.writer import Writer
 
 _Function = Callable[..., Any]
+F = TypeVar("F")
 _CODES = {int(code): code for code in ErrorCode}
 _FIELD = re.compile(
     r"(?:(?P<names>-|[\w+]+):)?(?P<type>(?:\[\])?\w+\??)(?:=(?P<value>-?\d+))?"
@@ -51,12 +53,19 @@ _LAST_VERSION = 1 << 15
 
 
 class _Code:
-    """The source of functions for one version. `names`: the objects that it uses, by name."""
+    """The source of functions for one version. `names`: the objects that it uses, by name.
+    `stops`: whether functions that write arrays are generators, which yield where other work may
+    run."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, stops: bool = True) -> None:
         self.version = version
         self.flexible = flexible
+        self.stops = stops
         self.names: dict[str, Any] = {}
+
+    def inner(self, *, stops: bool = True) -> _Code:
+        """Returns new source for the same version."""
+        return _Code(self.version, self.flexible, self.stops and stops)
 
     def bind(self, value: object) -> str:
         """Returns a name by which the source can use `value`."""
@@ -75,9 +84,9 @@ class Codec(NamedTuple):
     `read(code)` returns an expression that reads a value from the Reader `r`. `write(code, value)`
     returns a statement that writes the expression `value` to the Writer `w`. `least(version,
     flexible)`: the fewest bytes of a value. `empty`: the value in versions that lack the field.
-    `long`: it is written with stops. `layout`: the layout of a number, else empty. Numbers side by
-    side are read and written at once; `kept` then makes an expression of the value from the number.
-    `of_whole` computes the value from the struct that has the field.
+    `long`: it is written with stops. `layout`: the layout of a number or id, else empty. Such
+    fields side by side are read and written at once; `kept` then makes an expression of the value
+    from what was read. `of_whole` computes the value from the struct that has the field.
     """
 
     read: Callable[[_Code], str]
@@ -104,6 +113,17 @@ class _WireField(NamedTuple):
 _FieldGroup = tuple[Layout | None, list[tuple[str, _WireField]]]
 
 
+class ByVersion(dict[int, F]):
+    """Functions by version. `make(version)` makes one when it is first needed."""
+
+    def __init__(self, make: Callable[[int], F]) -> None:
+        self._make = make
+
+    def __missing__(self, version: int) -> F:
+        made = self[version] = self._make(version)
+        return made
+
+
 class Shape:
     """A struct. `made`: its class; `tuple` if its fields are named by index; None if the value is
     only that of its one field that is kept."""
@@ -112,29 +132,33 @@ class Shape:
         self.made = made
         self.long = any(field.codec.long for field in fields if field.tag < 0)
         self._fields = fields
-        self._functions: dict[tuple[str, int, bool, bool], _Function] = {}
+        self._functions: dict[tuple[str, int, bool, bool, bool], _Function] = {}
 
-    def reading(self, version: int, flexible: bool) -> Callable[[Reader], Any]:
-        """Returns a function that reads the fields of a version, without the end of the struct.
-        That function raises READ_ERRORS."""
-        return self._function("r", version, flexible, False)
+    def reading(
+        self, version: int, flexible: bool, *, ends: bool = False
+    ) -> Callable[[Reader], Any]:
+        """Returns a function that reads the fields of a version, and the end of the struct if
+        `ends`. That function raises READ_ERRORS."""
+        return self._function("r", _Code(version, flexible), ends)
 
-    def writing(self, version: int, flexible: bool) -> Callable[[Writer, Any], Any]:
-        """Returns a function that writes the fields of a version, without the struct's end. If the
-        struct is `long`, it is a generator function that yields where other work may run."""
-        return self._function("w, v", version, flexible, False)
+    def writing(
+        self, version: int, flexible: bool, *, stops: bool = True, ends: bool = False
+    ) -> Callable[[Writer, Any], Any]:
+        """Returns a function that writes the fields of a version, and the end of the struct if
+        `ends`. With `stops`, if the struct is `long`, it is a generator function that yields where
+        other work may run."""
+        return self._function("w, v", _Code(version, flexible, stops), ends)
 
     def codec(self, *, ends: bool = True) -> Codec:
         """The codec of the struct as a field. Without `ends` the end of the struct is neither read
         nor written, as if its fields were those of the struct around it."""
 
         def read(code: _Code) -> str:
-            made = self._function("r", code.version, code.flexible, ends)
-            return f"{code.bind(made)}(r)"
+            return f"{code.bind(self._function('r', code, ends))}(r)"
 
         def write(code: _Code, value: str) -> str:
-            made = self._function("w, v", code.version, code.flexible, ends)
-            return f"{'yield from ' * self.long}{code.bind(made)}(w, {value})"
+            made = self._function("w, v", code, ends)
+            return f"{_waiting(code, self.long)}{code.bind(made)}(w, {value})"
 
         def least(version: int, flexible: bool) -> int:
             sizes = [field.codec.least(version, flexible) for field in self._of(version)]
@@ -147,8 +171,8 @@ class Shape:
         return [field for field in fields if (field.tag >= 0) == tagged]
 
     def _groups(self, version: int) -> list[_FieldGroup]:
-        """Splits the fields into groups: numbers side by side, with their common layout, and other
-        fields. Each field gets a variable name."""
+        """Splits the fields into groups: numbers and ids side by side, with their common layout,
+        and other fields. Each field gets a variable name."""
         found: list[_FieldGroup] = []
         numbered = enumerate(self._of(version))
         for fixed, group in groupby(numbered, lambda one: one[1].codec.layout != ""):
@@ -157,12 +181,13 @@ class Shape:
             found.append((Layout(f">{layouts}") if fixed else None, some))
         return found
 
-    def _function(self, parameters: str, version: int, flexible: bool, ends: bool) -> _Function:
-        key = (parameters, version, flexible, ends)
+    def _function(self, parameters: str, of: _Code, ends: bool) -> _Function:
+        """Returns the function for the version that `of` is for. It has source of its own."""
+        key = (parameters, of.version, of.flexible, of.stops, ends)
         if key not in self._functions:
             make = self._reading if parameters == "r" else self._writing
-            code = _Code(version, flexible)
-            self._functions[key] = code.function(parameters, make(code, ends and flexible))
+            code = of.inner()
+            self._functions[key] = code.function(parameters, make(code, ends and of.flexible))
         return self._functions[key]
 
     def _reading(self, code: _Code, ends: bool) -> list[str]:
@@ -188,10 +213,8 @@ class Shape:
         if tagged:
             lines.append("tags = r.tagged_fields()")
         for field in tagged:
-            name, inner = field.names[0], _Code(code.version, code.flexible)
-            read = code.bind(inner.function("r", [f"return {field.codec.read(inner)}"]))
-            values[name] = f"{code.bind(_tag_value)}(r, tags[{field.tag}], {read})"
-            values[name] += f" if {field.tag} in tags else {self._default(code, name)}"
+            name, read = field.names[0], _reading_tag(code, field)
+            values[name] = f"{read} if {field.tag} in tags else {self._default(code, name)}"
         return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
     def _made(self, code: _Code, values: Mapping[str, str]) -> str:
@@ -206,14 +229,13 @@ class Shape:
 
     def _default(self, code: _Code, name: str) -> str:
         """Returns an expression for the value of an attribute in versions that lack it."""
-        if self.made not in (None, tuple):
-            for field in fields_of(self.made):
-                if field.name == name and field.default is not NODEFAULT:
-                    return code.bind(field.default)
+        defaults = _defaults(self.made)
+        if name in defaults:
+            return code.bind(defaults[name])
         return code.bind(next(field.codec.empty for field in self._fields if name in field.names))
 
     def _writing(self, code: _Code, ends: bool) -> list[str]:
-        lines = ["if False: yield"] if self.long else ["pass"]
+        lines = ["if False: yield"] if self.long and code.stops else ["pass"]
         for layout, some in self._groups(code.version):
             if layout:
                 values = ", ".join([self._value(code, field) for _, field in some])
@@ -221,9 +243,7 @@ class Shape:
             else:
                 lines += [field.codec.write(code, self._value(code, field)) for _, field in some]
         for field in self._of(code.version, tagged=True):
-            inner = _Code(code.version, code.flexible)
-            write = inner.function("w, value", [field.codec.write(inner, "value")])
-            payload = f"{code.bind(_tag_payload)}({code.version}, {code.bind(write)}, value)"
+            payload = _tag_payload(code, field.codec)
             lines.append(f"value = {self._value(code, field)}")
             default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
@@ -242,21 +262,47 @@ class Shape:
         return f"v[{field.names[0]}]" if self.made is tuple else f"v.{field.names[0]}"
 
 
+def _waiting(code: _Code, long: bool) -> str:
+    """What stands before the call of a function that writes a value. `long`: see `Codec`."""
+    return "yield from " if long and code.stops else ""
+
+
+def _defaults(made: type | None) -> Mapping[str, Any]:
+    """The defaults of a class, by attribute."""
+    if made is not None and issubclass(made, Struct):
+        return {one.name: one.default for one in fields_of(made) if one.default is not NODEFAULT}
+    return getattr(made, "_field_defaults", {})
+
+
+def _reading_tag(code: _Code, field: _WireField) -> str:
+    """Returns an expression that reads the value of a tagged field from its payload in `tags`."""
+    payload, codec, inner = f"tags[{field.tag}]", field.codec, code.inner()
+    if codec.layout:
+        number = f"{code.bind(Layout(f'>{codec.layout}').unpack)}({payload})[0]"
+        return codec.kept(code, number) if codec.kept else number
+    read = inner.function("r", [f"return {codec.read(inner)}"])
+    return f"{code.bind(_tag_value)}(r, {payload}, {code.bind(read)})"
+
+
 def _tag_value(reader: Reader, payload: bytes, read: Callable[[Reader], Any]) -> Any:
     inner = Reader(payload, 0, reader.version, True, reader.max_items - reader.items)
     value = read(inner)
+    inner.finish()
     reader.count(inner.items)
     return value
 
 
-def _tag_payload(version: int, write: Callable[[Writer, Any], Any], value: Any) -> bytes:
-    writer = Writer(True, version)
-    for _ in write(writer, value) or ():
-        pass
-    return bytes(writer.buffer)
+def _tag_payload(code: _Code, codec: Codec) -> str:
+    """Returns an expression that encodes `value` as the payload of a tagged field."""
+    if codec.layout:
+        return f"{code.bind(Layout(f'>{codec.layout}').pack)}(value)"
+    inner = code.inner(stops=False)
+    start = f"w = {inner.bind(Writer)}(True)"
+    lines = (start, codec.write(inner, "value"), "return bytes(w.buffer)")
+    return f"{code.bind(inner.function('value', lines))}(value)"
 
 
-def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
+def sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
     """The codec of a value that Reader and Writer have methods for. `sizes`: its fewest bytes in
     the older and in the flexible encoding."""
     return Codec(
@@ -269,7 +315,7 @@ def _sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
 
 def _number(layout: str, method: str, empty: Any = 0) -> Codec:
     size = Layout(f">{layout}").size
-    return _sized(method, method, (size, size), empty)._replace(layout=layout)
+    return sized(method, method, (size, size), empty)._replace(layout=layout)
 
 
 def _error(code: _Code, number: str) -> str:
@@ -289,14 +335,14 @@ _PLAIN: Mapping[str, Codec] = {
     "error": _number("h", "int16", ErrorCode.NONE)._replace(
         read=lambda code: _error(code, "r.int16()"), kept=_error
     ),
-    "uuid": _sized("uuid", "uuid", (16, 16), NO_TOPIC_ID),
-    "string": _sized("string", "string", (2, 1), ""),
-    "string?": _sized("nullable_string", "nullable_string", (2, 1), None),
-    "bytes": _sized("bytes_", "bytes_", (4, 1), b""),
-    "bytes?": _sized("nullable_bytes", "nullable_bytes", (4, 1), None),
-    "secret": _sized("secret", "bytes_", (4, 1), Secret()),
-    "records": _sized("nullable_bytes", "records", (4, 1), b""),
-    "[]int32": _sized("int32_array", "int32_array", (4, 1), ()),
+    "uuid": _number("16s", "uuid", NO_TOPIC_ID),
+    "string": sized("string", "string", (2, 1), ""),
+    "string?": sized("nullable_string", "nullable_string", (2, 1), None),
+    "bytes": sized("bytes_", "bytes_", (4, 1), b""),
+    "bytes?": sized("nullable_bytes", "nullable_bytes", (4, 1), None),
+    "secret": sized("secret", "bytes_", (4, 1), Secret()),
+    "records": sized("nullable_bytes", "records", (4, 1), b""),
+    "[]int32": sized("int32_array", "int32_array", (4, 1), ()),
 }
 
 
@@ -315,14 +361,22 @@ def converted(
     back before writing."""
     codec = _type(of, {})
 
-    def read_value(code: _Code) -> str:
-        value = codec.read(code)
+    def made(code: _Code, value: str) -> str:
         return f"{code.bind(read)}({value})" if read else value
+
+    def read_value(code: _Code) -> str:
+        return made(code, codec.read(code))
 
     def write_value(code: _Code, value: str) -> str:
         return codec.write(code, f"{code.bind(write)}({value})" if write else value)
 
-    return codec._replace(read=read_value, write=write_value, layout="", kept=None)
+    if not codec.layout or write:
+        return codec._replace(read=read_value, write=write_value, layout="", kept=None)
+
+    def kept(code: _Code, number: str) -> str:
+        return made(code, codec.kept(code, number) if codec.kept else number)
+
+    return codec._replace(read=read_value, kept=kept)
 
 
 def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
@@ -345,7 +399,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
     item = _type(of, {})
 
     def read(code: _Code) -> str:
-        inner = _Code(code.version, code.flexible)
+        inner = code.inner()
         null = "return None" if nullable else f"raise {inner.bind(BadBytes)}('null array')"
         lines = (
             f"length = r.array_length({item.least(code.version, code.flexible)})",
@@ -355,32 +409,38 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         return f"{code.bind(inner.function('r', lines))}(r)"
 
     def write(code: _Code, value: str) -> str:
-        inner = _Code(code.version, code.flexible)
+        inner = code.inner()
         lines = ["if items is None: return w.null_array()"] if nullable else []
-        lines += ["w.array_length(len(items))", "for item in items:", " if w.due(): yield"]
+        lines += ["w.array_length(len(items))", "for item in items:"]
+        lines += [" if w.due(): yield"] if code.stops else []
         lines.append(f" {item.write(inner, 'item')}")
-        return f"yield from {code.bind(inner.function('w, items', lines))}(w, {value})"
+        made = code.bind(inner.function("w, items", lines))
+        return f"{_waiting(code, True)}{made}(w, {value})"
 
     return Codec(read, write, lambda version, flexible: 1 if flexible else 4, (), long=True)
 
 
-def _nullable(of: Shape) -> Codec:
-    """A struct or None. The byte before it says which (KIP-893)."""
+def _nullable(of: Shape, tagged: bool) -> Codec:
+    """A struct or None. The byte before it says which: for None it is negative (KIP-893), in a
+    tagged field 0."""
     item = of.codec()
+    present = "r.present()" if tagged else "r.int8() >= 0"
 
     def write(code: _Code, value: str) -> str:
-        inner = _Code(code.version, code.flexible)
-        lines = ("if item is None: return w.int8(-1)", "w.int8(1)", item.write(inner, "item"))
-        made = code.bind(inner.function("w, item", lines))
-        return f"{'yield from ' * item.long}{made}(w, {value})"
+        inner = code.inner()
+        null = f"if item is None: return w.int8({0 if tagged else -1})"
+        made = inner.function("w, item", (null, "w.int8(1)", item.write(inner, "item")))
+        return f"{_waiting(code, item.long)}{code.bind(made)}(w, {value})"
 
     def read(code: _Code) -> str:
-        return f"({item.read(code)} if r.int8() >= 0 else None)"
+        return f"({item.read(code)} if {present} else None)"
 
     return Codec(read, write, lambda *_: 1, long=item.long)
 
 
-def _type(of: Codec | Shape | str, types: Mapping[str, Codec | Shape]) -> Codec:
+def _type(
+    of: Codec | Shape | str, types: Mapping[str, Codec | Shape], *, tagged: bool = False
+) -> Codec:
     if isinstance(of, Shape):
         return of.codec()
     if isinstance(of, Codec):
@@ -392,7 +452,7 @@ def _type(of: Codec | Shape | str, types: Mapping[str, Codec | Shape]) -> Codec:
     if of.startswith("[]"):
         return array(found, nullable=of.endswith("?"))
     if of.endswith("?") and isinstance(found, Shape):
-        return _nullable(found)
+        return _nullable(found, tagged)
     return _type(found, types)
 
 
@@ -400,7 +460,7 @@ def _field(text: str, types: Mapping[str, Codec | Shape]) -> _WireField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise ValueError(f"{text} is not a field")
-    codec = _type(match["type"], types)
+    codec = _type(match["type"], types, tagged=match["tag"] is not None)
     first = int(match["first"] or 0)
     last = int(match["last"] or (first if match["first"] and not match["more"] else _LAST_VERSION))
     names = () if match["names"] in (None, "-") else tuple(match["names"].split("+"))
