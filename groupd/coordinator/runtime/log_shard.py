@@ -98,7 +98,7 @@ class LogShard(ABC, Generic[M]):
             clock, config.offsets_commit_timeout_ms, number, lambda: self._journal
         )
         self._unhurried = Alarm(clock, self._write_open)
-        self._reload = Reload(clock, self, self.kind, shard=number)
+        self._reload = Reload(clock, self)
 
     # Loading ------------------------------------------------------------------------------
 

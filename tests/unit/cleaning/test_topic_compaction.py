@@ -464,7 +464,7 @@ async def test_readers_see_the_same_while_it_is_compacted(bench):
     await bench.create("t", **COMPACT, delete_retention_ms="0")
     wanted = {}
     rng = random.Random(7)
-    bench.cleaner._rests.turn = partial(asyncio.sleep, REST_S)
+    bench.cleaner._throttle.turn = partial(asyncio.sleep, REST_S)
 
     async def read_on():
         while not done:

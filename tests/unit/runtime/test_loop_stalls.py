@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from groupd.coordinator.runtime import collector
-from groupd.coordinator.runtime.cleaner import TimedRests
+from groupd.coordinator.runtime.cleaner import TimedThrottle
 from groupd.coordinator.runtime.loop_stalls import (
     BUCKET_NS,
     BUCKETS,
@@ -80,7 +80,7 @@ async def test_long_work_rests_in_proportion_to_what_it_did() -> None:
     async def sleep(seconds: float) -> None:
         rests.append(seconds)
 
-    rest = TimedRests(sleep, 0)
+    rest = TimedThrottle(sleep, 0)
 
     def steps():  # type: ignore[no-untyped-def]
         yield
@@ -90,7 +90,7 @@ async def test_long_work_rests_in_proportion_to_what_it_did() -> None:
     assert await rest.run(steps()) == "done"
     assert len(rests) == 3
     assert all(seconds > 0 for seconds in rests)
-    assert await TimedRests(sleep, 10**9).run(steps()) == "done"
+    assert await TimedThrottle(sleep, 10**9).run(steps()) == "done"
     assert len(rests) == 3
 
 
