@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.slices import REQUEST_ITEMS, Pace, Steps
 from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.waiting import Waiter
 
 SLICE_NS = 2_000_000
 AT_ONCE = 16
@@ -116,6 +117,17 @@ class LongWork:
         request has done so."""
         self._active.append(_Queued(steps, wanted, done, False))
         self._schedule()
+
+    def answer(self, waiter: Waiter, steps: Steps[None]) -> None:
+        """Work on `steps`, which answer `waiter`. An error of `steps` fails the request."""
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                waiter.fail_with(error)
+
+        ended = self.add(steps, done)
+        if not ended and waiter in waiter.waiting:
+            waiter.hold()
 
     async def run(self, steps: Steps[T]) -> T:
         """Returns what `steps` return. Raises what they raise. Cancelling the caller drops the
