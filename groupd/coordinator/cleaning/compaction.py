@@ -18,7 +18,7 @@ from msgspec import Struct
 from groupd.coordinator.cleaning.retention import durable_rows
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Throttle
+from groupd.coordinator.runtime.log_cleaning import LogCleaning, Throttle
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -76,7 +76,6 @@ class TopicCompaction:
         now: Callable[[], Instant],
         throttle: Throttle,
         config: CoordinatorConfig,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._partitions = partitions
         self._producer_expiration_ms = config.producer_id_expiration_ms
@@ -84,7 +83,6 @@ class TopicCompaction:
         self._logs = logs
         self._now = now
         self._throttle = throttle
-        self._keys_bytes_max = keys_bytes_max
         self._dirty: dict[str, Dirty] = {}
         self.compacted = Compacted()
 
@@ -175,7 +173,6 @@ class TopicCompaction:
             self._throttle,
             plain_identity,
             self._unpacked_max_bytes,
-            self._keys_bytes_max,
         )
         try:
             done = await cleaning.run(end, 1, rules)

@@ -1,4 +1,4 @@
-"""The broker as one object: the shards of groups with their metadata and configs, and the way from a
+"""The broker as one object: the shards of groups, their metadata and configs, and the way from a
 request to its answer.
 
 `submit` takes a decoded request. The route of its type (`groupd.coordinator.runtime.routes`) says

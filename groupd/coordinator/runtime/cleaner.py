@@ -21,7 +21,7 @@ import structlog
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import elapsed_ns
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Sleep, Throttle
+from groupd.coordinator.runtime.log_cleaning import LogCleaning, Sleep, Throttle
 from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.records.batch import CorruptBatch
@@ -58,16 +58,15 @@ class TimedThrottle(Throttle):
     """Works for `SLICE_NS` at a time, then sleeps `PAUSE_PER_WORK` times as long as it has
     worked."""
 
-    __slots__ = ("_since_ns", "_sleep", "_slice_ns")
+    __slots__ = ("_since_ns", "_sleep")
 
-    def __init__(self, sleep: Sleep, slice_ns: int = SLICE_NS) -> None:
+    def __init__(self, sleep: Sleep) -> None:
         super().__init__(turn=self._pause)
         self._sleep = sleep
-        self._slice_ns = slice_ns
         self._since_ns = elapsed_ns()
 
     def due(self, done: int = 1) -> bool:
-        return elapsed_ns() - self._since_ns >= self._slice_ns
+        return elapsed_ns() - self._since_ns >= SLICE_NS
 
     async def _pause(self) -> None:
         worked_ns = elapsed_ns() - self._since_ns
@@ -95,7 +94,6 @@ class Cleaner:
         *,
         sleep: Sleep = asyncio.sleep,
         least_records: int = LEAST_RECORDS,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._shards = shards
@@ -103,7 +101,6 @@ class Cleaner:
         self._now = now
         self._sleep = sleep
         self._least_records = least_records
-        self._keys_bytes_max = keys_bytes_max
         self._task: asyncio.Task[None] | None = None
         self._bad: dict[str, int] = {}
         """The logs that could not be read: name -> owner epoch. They are not tried again until they
@@ -214,7 +211,6 @@ class Cleaner:
             TimedThrottle(self._sleep),
             offsets_identity,
             self._config.produce_unpacked_max_bytes,
-            self._keys_bytes_max,
         )
         done = await cleaning.run(end, self._least_records, rules)
         if done is None:

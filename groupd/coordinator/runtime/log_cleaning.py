@@ -122,7 +122,6 @@ class LogCleaning:
         throttle: Throttle,
         identity: KeyIdentity,
         unpacked_max_bytes: int,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._history = history
@@ -130,7 +129,6 @@ class LogCleaning:
         self._throttle = throttle
         self._identity = identity
         self._unpacked_max_bytes = unpacked_max_bytes
-        self._keys_bytes_max = keys_bytes_max
 
     async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
         """Clean up to `end`, or less far if there are too many keys or open transactions. Returns
@@ -159,7 +157,7 @@ class LogCleaning:
             for batch in iter_batches(row.payload):
                 await self._throttle.run(survey.add(batch, await self._unpacked(batch)))
             reached = row.last_offset + 1
-            if survey.size >= self._keys_bytes_max:
+            if survey.size >= KEYS_BYTES_MAX:
                 break
         return survey, reached
 
