@@ -148,8 +148,8 @@ class Engine:
         if self.admin is not None:
             self.admin = daemon.admin_address
         daemon.parts.security.audit.listeners.append(self.denials.note)
-        self.broker.event_listeners += (self._on_events, self.invariants.on_events)
-        self.broker.event_listeners.append(self.watch.changed)
+        self.broker.events.listeners += (self._on_events, self.invariants.on_events)
+        self.broker.events.listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
         daemon.data_plane.catalogue.add_listener(self.watch.changed)
         if self._unsecured:

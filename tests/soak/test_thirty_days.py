@@ -240,7 +240,7 @@ class Soak:
                 "transactional ids": len(transactions.table.entries),
                 "groups": sum(len(s.shard.group_states()) for s in self.daemon.broker.shards),
                 "aborted transactions": sum(
-                    log.producers.transactions.aborted_count for log in logs
+                    len(log.producers.transactions.aborted(0, 1 << 62)) for log in logs
                 ),
                 "producers": max((log.producers.count for log in logs), default=0),
             },

@@ -102,7 +102,7 @@ class GroupMetrics(Collector):
         yield from deprecated(totals[CLASSIC.name], by_type[CLASSIC.name], counted.offsets)
 
     def _meters(self) -> Iterable[Metric]:
-        events, each = self._broker.event_counts, meters()
+        events, each = self._broker.events.counts, meters()
         counts: dict[str, float] = {
             one.name: event_count(events, one.kind, group_type) for one, group_type in each
         }

@@ -111,7 +111,7 @@ class GroupRoutes:
             case (_, group_id):
                 return await self._work.run(self._show(request, group_id))
             case (_, group_id, "events"):
-                events = self._broker.timeline.of(group_id)
+                events = self._broker.events.timeline.of(group_id)
                 return await self._work.run(plain(events))
             case (_, group_id, "offsets"):
                 return await self._work.run(self._offsets(request, group_id))
@@ -129,7 +129,7 @@ class GroupRoutes:
         return await self._work.run(self._events())
 
     def _events(self) -> Steps[HttpReply]:
-        events = yield from self._broker.timeline.latest(EVENTS_SHOWN)
+        events = yield from self._broker.events.timeline.latest(EVENTS_SHOWN)
         return (yield from plain(events))
 
     def _list(self, request: HttpRequest) -> Steps[HttpReply]:
@@ -156,7 +156,7 @@ class GroupRoutes:
         self, found: Iterable[tuple[str, int]], trend: bool
     ) -> Iterator[dict[str, Any] | None]:
         """The rows of the groups; None for a stop, and for a group that is gone meanwhile."""
-        timeline, pace = self._broker.timeline, Pace()
+        timeline, pace = self._broker.events.timeline, Pace()
         for group_id, partition in found:
             yield from timeline.find_last(group_id, pace)
             shard = self._broker.shards_by_partition[partition]
@@ -209,7 +209,7 @@ class GroupRoutes:
         if name == "configs":
             return as_json(config_rows(state.config, state.group_configs.get(group_id)))
         if name == "rebalances":
-            rows = yield from rebalances_page(group, self._broker.timeline.inputs(group_id))
+            rows = yield from rebalances_page(group, self._broker.events.timeline.inputs(group_id))
             return (yield from plain(rows))
         found = yield from lag_steps(self._watch, group)
         return (yield from plain(found))

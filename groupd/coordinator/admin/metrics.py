@@ -68,7 +68,7 @@ class CoordinatorCollector(Collector):
         yield from self._log()
 
     def _events(self) -> Iterable[Metric]:
-        counts = self._broker.event_counts
+        counts = self._broker.events.counts
         events = {(kind.value,): event_count(counts, kind) for kind in EventKind}
         yield totals("groupd_events", "Facts about groups, by kind.", ["kind"], events)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from groupd.coordinator.cleaning.retention import durable_rows
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Rests
+from groupd.coordinator.runtime.log_cleaning import LogCleaning, Throttle
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -74,17 +74,15 @@ class TopicCompaction:
         partitions: Partitions,
         logs: MeasuredLogs,
         now: Callable[[], Instant],
-        rests: Rests,
+        throttle: Throttle,
         config: CoordinatorConfig,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._partitions = partitions
         self._producer_expiration_ms = config.producer_id_expiration_ms
         self._unpacked_max_bytes = config.produce_unpacked_max_bytes
         self._logs = logs
         self._now = now
-        self._rests = rests
-        self._keys_bytes_max = keys_bytes_max
+        self._throttle = throttle
         self._dirty: dict[str, Dirty] = {}
         self.compacted = Compacted()
 
@@ -126,7 +124,7 @@ class TopicCompaction:
                 dirty.oldest_ms = rows[0].max_timestamp_ms
             dirty.size += sum(row.size for row in rows)
             dirty.end = rows[-1].last_offset + 1
-            await self._rests.turn()
+            await self._throttle.turn()
         return dirty
 
     def _protected(self, settings: TopicSettings) -> Protected:
@@ -152,7 +150,7 @@ class TopicCompaction:
                     return at
                 left -= row.size
                 at = row.last_offset + 1
-            await self._rests.turn()
+            await self._throttle.turn()
         return at
 
     async def _compact(
@@ -172,10 +170,9 @@ class TopicCompaction:
             self._logs,
             owned,
             owned,
-            self._rests,
+            self._throttle,
             plain_identity,
             self._unpacked_max_bytes,
-            self._keys_bytes_max,
         )
         try:
             done = await cleaning.run(end, 1, rules)

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.log_cleaning import Rests
+from groupd.coordinator.runtime.log_cleaning import Throttle
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
@@ -75,12 +75,12 @@ class Retention:
         partitions: Partitions,
         logs: MeasuredLogs,
         now: Callable[[], Instant],
-        rests: Rests,
+        throttle: Throttle,
     ) -> None:
         self._partitions = partitions
         self._logs = logs
         self._now = now
-        self._rests = rests
+        self._throttle = throttle
         self.deleted = Deleted()
         """What was deleted since the start."""
 
@@ -108,7 +108,7 @@ class Retention:
             opened = await self._partitions.delete_before(topic, partition, end)
             deleted.rows += len(gone)
             deleted.size += sum(row.size for row in gone)
-            await self._rests.turn()
+            await self._throttle.turn()
             if len(gone) < len(rows):
                 break
         if not deleted.rows:

@@ -1,6 +1,6 @@
 """Cleans all topics in turn: retention every `log.retention.check.interval.ms`, compaction every
 `log.cleaner.backoff.ms` while there is a topic to compact. It cleans one partition at a time, in
-small pieces with rests in between. A partition that cannot be cleaned stays as it is, and the next
+small pieces with pauses in between. A partition that cannot be cleaned stays as it is, and the next
 one follows.
 """
 
@@ -16,7 +16,7 @@ from groupd.coordinator.cleaning.compaction import TopicCompaction
 from groupd.coordinator.cleaning.retention import Retention
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, Rests, Sleep
+from groupd.coordinator.runtime.log_cleaning import Sleep, Throttle
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
@@ -31,10 +31,10 @@ PartitionCheck = Callable[[Topic, int, TopicSettings], Awaitable[None]]
 
 REST_S = 0.002
 STEPS = 16
-"""Steps of a generator between two rests. A step covers some hundred records at most."""
+"""Steps of a generator between two pauses. A step covers some hundred records at most."""
 
 PARTITIONS = 50
-"""Partitions that are checked between two rests."""
+"""Partitions that are checked between two pauses."""
 
 
 class TopicCleaner:
@@ -48,22 +48,20 @@ class TopicCleaner:
         clock: Clock,
         *,
         sleep: Sleep = asyncio.sleep,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._catalogue = data_plane.catalogue
         self._config = config
         self._broker = data_plane.broker_configs
         self._clock = clock
-        self._rests = Rests(STEPS, partial(sleep, REST_S))
+        self._throttle = Throttle(STEPS, partial(sleep, REST_S))
         partitions = data_plane.partitions
-        self.retention = Retention(partitions, logs, clock.now, self._rests)
+        self.retention = Retention(partitions, logs, clock.now, self._throttle)
         self.compaction = TopicCompaction(
             partitions,
             logs,
             clock.now,
-            self._rests,
+            self._throttle,
             config,
-            keys_bytes_max,
         )
         self.failures = 0
         self._retention_alarm = Alarm(clock, self._retention_due)
@@ -162,7 +160,7 @@ class TopicCleaner:
             for partition in range(topic.partitions):
                 looked_at += 1
                 if looked_at % PARTITIONS == 0:
-                    await self._rests.turn()
+                    await self._throttle.turn()
                 await self._one(check, topic, partition)
 
     async def _one(self, check: PartitionCheck, topic: Topic, partition: int) -> None:

@@ -184,7 +184,7 @@ class Daemon:
             trouble = "read"
             await self._be_a_member(listeners)
             await host.run("assemble", lambda: parts.assemble(store, self._member))
-            tracing.follow(parts.broker.event_listeners, parts.config.node_id)
+            tracing.follow(parts.broker.events.listeners, parts.config.node_id)
             await self._add_first_users()
             self._stalls.start()
             await self._open_ports(listeners)

@@ -164,7 +164,7 @@ class DaemonParts:
         await self.security.load()
         self._tell_broker_of_topics_and_configs()
         for routes in (data_routes(self.data_plane), plain(self.security.handlers)):
-            self.broker.serve_data(spreading(routes, self.catalogue_changes))
+            self.broker.tasks.routes.update(spreading(routes, self.catalogue_changes))
         plane = self.data_plane
         frontend = Frontend(self.broker, plane.catalogue.cluster_id, plane.client_metrics.count)
         self.requests, self.versions = frontend, frontend.versions
@@ -238,7 +238,7 @@ class DaemonParts:
             data_plane.producer_ids.init,
             self.broker.work,
         )
-        self.broker.serve_data(plain(requests.handlers))
+        self.broker.tasks.routes.update(plain(requests.handlers))
         return self.transactions
 
     def _routed_markers(self, member: LocalNode) -> MarkerTarget:

@@ -123,8 +123,7 @@ class GroupLag(Struct):
 
 
 class LagWatch:
-    """Looks at the lag of groups in rounds. `settings`: how often. `partitions_max`: at how many
-    partitions. `clock`: real time."""
+    """Looks at the lag of groups in rounds. `settings`: how often. `clock`: real time."""
 
     def __init__(
         self,
@@ -133,7 +132,6 @@ class LagWatch:
         clock: Clock,
         work: LongWork,
         settings: AdminSettings,
-        partitions_max: int = PARTITIONS_MAX,
     ) -> None:
         self.groups: dict[str, GroupLag] = {}
         """The groups that have a position, by id."""
@@ -155,7 +153,6 @@ class LagWatch:
         self._clock = clock
         self._work = work
         self._settings = settings
-        self._partitions_max = partitions_max
         self._growth: dict[str, dict[int, Growth]] = {}
         self._lookups = AgeLookups(logs, clock, work, settings.lag_interval_ms)
         self._task: asyncio.Task[None] | None = None
@@ -206,7 +203,7 @@ class LagWatch:
         left out as a whole if it does not fit."""
         wanted: dict[str, set[int]] = {}
         chosen: Chosen = []
-        room, left_out, pace = self._partitions_max, 0, Pace()
+        room, left_out, pace = PARTITIONS_MAX, 0, Pace()
         for group_id, topics, state in self.positions.all():
             count = sum(map(len, topics.values()))
             if count <= room:

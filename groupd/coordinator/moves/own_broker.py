@@ -74,9 +74,9 @@ class Operator(Access):
         self.principal = name
 
 
-def context_of(operator: Operator, address: str, token: Any, version: int = 0) -> RequestContext:
+def context_of(operator: Operator, address: str, token: Any) -> RequestContext:
     """Returns the context for an operator's request. `address`: of the operator's client."""
-    return RequestContext(token, version, CLIENT_ID, f"/{address}", operator)
+    return RequestContext(token, 0, CLIENT_ID, f"/{address}", operator)
 
 
 class OwnBroker:

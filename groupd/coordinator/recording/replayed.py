@@ -119,7 +119,7 @@ class ReplayedBroker:
         return self._restored
 
     def events(self, group: str) -> list[dict[str, Any]]:
-        return [] if self._parts is None else self._parts.broker.timeline.of(group)
+        return [] if self._parts is None else self._parts.broker.events.timeline.of(group)
 
     def close(self) -> None:
         """Cancel everything that is still running."""

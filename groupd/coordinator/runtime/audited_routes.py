@@ -105,7 +105,7 @@ class _Noted(Waiter):
         self._context.token.hold()
 
     def send(self, reply: Any) -> None:
-        self._broker.work_on(self._context.token, self._noted(reply))
+        self._broker.work.answer(self._context.token, self._noted(reply))
 
     def lose(self) -> None:
         client = self._context.token

@@ -1,17 +1,17 @@
-"""The broker as one object: shards, data plane, and the way from a request to its answer.
+"""The broker as one object: the shards of groups, their metadata and configs, and the way from a
+request to its answer.
 
 `submit` takes a decoded request. The route of its type (`groupd.coordinator.runtime.routes`) says
 what is checked and who answers: the shard of a group, several shards, or the route itself, which
-may know the answer at once. Requests without a route run as tasks of the data plane. Checks come in
-Kafka's order: authorisation and shape first, then whether this coordinator serves at all, then the
-shard's own state.
+may know the answer at once. All other requests are for `RequestTasks`. Checks come in Kafka's
+order: authorisation and shape first, then whether this coordinator serves at all, then the shard's
+own state.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -21,16 +21,14 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicDeletion
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard, MakeShard
-from groupd.coordinator.core.slices import Steps
-from groupd.coordinator.core.types import Event, EventKind, RequestContext
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.data_routes import DataRoute
-from groupd.coordinator.runtime.event_log import log_events, weight
-from groupd.coordinator.runtime.held_back import HeldBack
+from groupd.coordinator.runtime.event_log import EventSink
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership, SingleNodeOwnership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.runtime.request_tasks import RequestTasks
 from groupd.coordinator.runtime.served_shards import GroupShards, Shard
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, GroupLogShard
@@ -40,7 +38,6 @@ from groupd.coordinator.runtime.shard_state import (
     RuntimeParts,
 )
 from groupd.coordinator.runtime.stats import Durations
-from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -50,8 +47,6 @@ from groupd.storage.log import PartitionLogs
 from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.broker")
-
-CLOSE_TASKS_TIMEOUT_S = 1.0
 
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
@@ -103,10 +98,8 @@ class Broker:
         self.writer = LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()
-        self.event_counts: Counter[tuple[str, str]] = Counter()
-        self.timeline = Timeline()
-        self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
-        """Each is called with a shard's number and the events of one input. It must not raise."""
+        self.tasks = RequestTasks(self.ownership, clock, self.work)
+        self.events = EventSink(clock)
         count = config.offsets_topic_num_partitions
         self.served = GroupShards(count, self._make_runtime)
         self.shards = self.served.in_order
@@ -121,12 +114,6 @@ class Broker:
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
-        self._data: dict[type, DataRoute] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._reads: dict[Waiter, asyncio.Task[None]] = {}
-        """Requests that only read from now on, so their tasks are cancelled when their client is
-        gone."""
-        self._held_back = HeldBack(self.ownership, clock, self.work, self._start_data)
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._shard_parts = self._made_shard_parts()
         self.calls = self._shard_parts.parts.calls
@@ -146,16 +133,13 @@ class Broker:
             self.clock,
             self._on_progress,
             self.ownership.may_answer,
-            self._on_events,
+            self.events.add,
             self.processing,
             self.work,
         )
         return GroupShardParts(self._fresh_shard, self._bring_up_to_date, self._logs, parts)
 
     # Life ---------------------------------------------------------------------------------
-
-    def serve_data(self, routes: Mapping[type, DataRoute]) -> None:
-        self._data.update(routes)
 
     def start_writer(self) -> None:
         self.writer.start()
@@ -174,7 +158,7 @@ class Broker:
     def idle(self) -> bool:
         """Whether nothing waits for the log, no shard is loading, and no data request but long
         polls is under way."""
-        if self.writer.busy or len(self._tasks) > len(self._reads):
+        if self.writer.busy or self.tasks.busy:
             return False
         return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
 
@@ -182,20 +166,18 @@ class Broker:
         """Refuse new requests, make durable and answer what is under way, then stop."""
         self.started = False
         await self.expiry.close()
-        self._held_back.close()
+        self.tasks.close()
         self.calls.close()
         for shard in self.shards:
             shard.close()
         for shard in self.shards:
             await shard.closed()
         # Before the writer is closed: data requests may still append.
-        if self._tasks:
-            for task in (await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S))[1]:
-                task.cancel()
+        await self.tasks.ended()
         await self.writer.close()
         if len(self.waiting):
             log.warning("requests without an answer at shutdown", count=len(self.waiting))
-            self.waiting.end_all(ErrorCode.NOT_COORDINATOR, self._data)
+            self.waiting.end_all(ErrorCode.NOT_COORDINATOR, self.tasks.routes)
 
     # Requests -----------------------------------------------------------------------------
 
@@ -207,7 +189,7 @@ class Broker:
             context = context.asking_once(type(request))
         route = self._routes.get(type(request))
         if route is None:
-            self._submit_data(context, request)
+            self.tasks.submit(context, request)
             return
         waiter.failure = route.failure or waiter.failure
         if not self.ownership.may_answer():
@@ -228,8 +210,7 @@ class Broker:
         """The client is gone: drop the answer, and cancel a request that only reads. Changes are
         still made."""
         waiter.forget()
-        if (task := self._reads.get(waiter)) is not None:
-            task.cancel()
+        self.tasks.forget(waiter)
 
     def shard_of(self, group_id: str) -> Shard:
         return self.shards_by_partition[partition_for(group_id, len(self.shards_by_partition))]
@@ -239,31 +220,18 @@ class Broker:
         return self.shards[partition_for(group_id, len(self.shards))]
 
     def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
-        """Ask a shard one of the questions that a request was split into, with the client's
-        rights."""
-        self.waiting.add(part)
+        """Let a shard answer `part`, one part of a request."""
+        context = self.part(context, part)
         if self.started:
-            shard.handle(context.with_token(part), part.request)
+            shard.handle(context, part.request)
         else:
             part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def part(self, context: RequestContext, part: Waiter) -> RequestContext:
-        """Returns the context of `part`, one part of a request that is handled like a whole
-        request."""
+        """Begin one part of a request. Returns the context of the part, which has the client's
+        rights."""
         self.waiting.add(part)
         return context.with_token(part)
-
-    def work_on(self, waiter: Waiter, steps: Steps[None]) -> None:
-        """Run `steps`, which answer `waiter` and may take long. An error of `steps` fails the
-        request."""
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                self._fail(waiter, error)
-
-        ended = self.work.add(steps, done)
-        if not ended and waiter in self.waiting:
-            waiter.hold()
 
     def node_for(self, unit: Unit) -> Node | None:
         """Returns the node that serves a unit; None while it is not known or not running."""
@@ -308,74 +276,6 @@ class Broker:
         for group, configs in self.group_configs.items():
             shard.set_group_configs(group, configs)
 
-    def _on_events(self, partition: int, events: Sequence[Event]) -> None:
-        told = []
-        for event in events:
-            self.event_counts[event.group_type, event.kind.value] += weight(event)
-            # There are far too many commits to log each one.
-            if event.kind is not EventKind.OFFSETS_COMMITTED:
-                told.append(event)
-        if told:
-            wall_ms = self.clock.now().wall_ms
-            self.timeline.add(told, wall_ms)
-            log_events(partition, told)
-        for listener in self.event_listeners:
-            listener(partition, events)
-
     def _on_progress(self, partition: int) -> None:
         for listener in self.progress_listeners:
             listener(partition)
-
-    # The data plane -----------------------------------------------------------------------
-
-    def _submit_data(self, context: RequestContext, request: Any) -> None:
-        waiter: Waiter = context.token
-        route = self._data.get(type(request))
-        if route is None:
-            waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
-            return
-        if route.is_long is not None and route.is_long(request):
-            waiter.hold()
-        if self._held_back.queue or not self.ownership.may_answer():
-            self._held_back.add(context, request)
-        else:
-            self._start_data(context, request)
-
-    def _start_data(self, context: RequestContext, request: Any) -> None:
-        route = self._data[type(request)]
-        self.run(context.token, self._answer_with(route, context, request))
-
-    async def _answer_with(self, route: DataRoute, context: RequestContext, request: Any) -> None:
-        waiter: Waiter = context.token
-        reply = await route.handle(context, request)
-        if route.read is not None:
-            if waiter not in self.waiting:
-                return  # the client is gone
-            task = asyncio.current_task()
-            assert task is not None
-            self._reads[waiter] = task
-            try:
-                reply = await route.read(context, request, reply)
-            finally:
-                del self._reads[waiter]
-        waiter.answer(reply)
-
-    def run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work`, which answers `waiter`. If `work` fails the request fails."""
-        task = asyncio.get_running_loop().create_task(self._run(waiter, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await (work if waiter.meter is None else waiter.meter.timed(work))
-        except Exception as error:  # noqa: BLE001 - answered there
-            self._fail(waiter, error)
-
-    def _fail(self, waiter: Waiter, error: Exception) -> None:
-        if isinstance(error, ApiError):
-            waiter.fail(error.code, error.message)
-            return
-        log.error("request failed", request=type(waiter.request).__name__, exc_info=error)
-        waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -21,7 +21,7 @@ import structlog
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import elapsed_ns
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning, Rests, Sleep
+from groupd.coordinator.runtime.log_cleaning import LogCleaning, Sleep, Throttle
 from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.records.batch import CorruptBatch
@@ -31,7 +31,7 @@ from groupd.storage.log import LogError, LogFenced, LogUnavailable, PartitionLog
 log = structlog.get_logger("groupd.cleaner")
 
 SLICE_NS = 2_000_000
-REST = 3
+PAUSE_PER_WORK = 3
 LEAST_RECORDS = 1000
 """A log is not cleaned if it has fewer new records than this, or fewer than its clean part has
 (Kafka's dirty ratio of one half)."""
@@ -54,23 +54,23 @@ def _serving(shard: CleanableShard) -> ShardLog | None:
     return shard.log if shard.state is CoordinatorState.ACTIVE else None
 
 
-class TimedRests(Rests):
-    """Works for `SLICE_NS` at a time, then sleeps `REST` times as long as it has worked."""
+class TimedThrottle(Throttle):
+    """Works for `SLICE_NS` at a time, then sleeps `PAUSE_PER_WORK` times as long as it has
+    worked."""
 
-    __slots__ = ("_since_ns", "_sleep", "_slice_ns")
+    __slots__ = ("_since_ns", "_sleep")
 
-    def __init__(self, sleep: Sleep, slice_ns: int = SLICE_NS) -> None:
-        super().__init__(turn=self._rest)
+    def __init__(self, sleep: Sleep) -> None:
+        super().__init__(turn=self._pause)
         self._sleep = sleep
-        self._slice_ns = slice_ns
         self._since_ns = elapsed_ns()
 
     def due(self, done: int = 1) -> bool:
-        return elapsed_ns() - self._since_ns >= self._slice_ns
+        return elapsed_ns() - self._since_ns >= SLICE_NS
 
-    async def _rest(self) -> None:
+    async def _pause(self) -> None:
         worked_ns = elapsed_ns() - self._since_ns
-        await self._sleep(worked_ns * REST / 1_000_000_000)
+        await self._sleep(worked_ns * PAUSE_PER_WORK / 1_000_000_000)
         self._since_ns = elapsed_ns()
 
 
@@ -94,7 +94,6 @@ class Cleaner:
         *,
         sleep: Sleep = asyncio.sleep,
         least_records: int = LEAST_RECORDS,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._shards = shards
@@ -102,7 +101,6 @@ class Cleaner:
         self._now = now
         self._sleep = sleep
         self._least_records = least_records
-        self._keys_bytes_max = keys_bytes_max
         self._task: asyncio.Task[None] | None = None
         self._bad: dict[str, int] = {}
         """The logs that could not be read: name -> owner epoch. They are not tried again until they
@@ -210,10 +208,9 @@ class Cleaner:
             self._logs,
             history,
             target,
-            TimedRests(self._sleep),
+            TimedThrottle(self._sleep),
             offsets_identity,
             self._config.produce_unpacked_max_bytes,
-            self._keys_bytes_max,
         )
         done = await cleaning.run(end, self._least_records, rules)
         if done is None:

@@ -1,13 +1,17 @@
-"""Core events as log lines: what an operator acts on at INFO, the other events at DEBUG."""
+"""What becomes of the events of groups: they are counted, and are shown in the timeline and in the
+log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
 
 from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.timeline import Timeline
 
 log = structlog.get_logger("groupd.group")
 
@@ -31,9 +35,42 @@ _WHO = ("client_id", "client_host", "instance_id")
 _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
+class EventSink:
+    """Takes the events of all shards. `counts`: by type of group and kind of event."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.timeline = Timeline()
+        self.listeners: list[Callable[[int, Sequence[Event]], None]] = []
+        """Each is called with a shard's number and the events of one input. It must not raise."""
+        self._clock = clock
+
+    def add(self, partition: int, events: Sequence[Event]) -> None:
+        """Take the events of one input to a shard."""
+        told = []
+        for event in events:
+            self.counts[event.group_type, event.kind.value] += _weight(event)
+            # There are far too many commits to log each one.
+            if event.kind is not EventKind.OFFSETS_COMMITTED:
+                told.append(event)
+        if told:
+            self.timeline.add(told, self._clock.now().wall_ms)
+            log_events(partition, told)
+        for listener in self.listeners:
+            listener(partition, events)
+
+
+def _weight(event: Event) -> int:
+    """How many facts an event stands for. An event for several facts has their number as
+    `count`."""
+    count = event.details.get("count", 1)
+    return count if isinstance(count, int) else 1
+
+
 def log_events(partition: int, events: Iterable[Event]) -> None:
-    """Write a log line for each event. No logger is asked for its level: a program whose tests
-    start a broker may have configured structlog with loggers that cannot tell."""
+    """Write a log line for each event: what an operator acts on at INFO, the others at DEBUG. No
+    logger is asked for its level: a program whose tests start a broker may have configured
+    structlog with loggers that cannot tell."""
     bound = log.bind(shard=partition)
     for event in events:
         _log(bound, event)
@@ -59,10 +96,3 @@ def _log(bound: Any, event: Event) -> None:
     if event.cause:
         facts["cause"] = event.cause
     write(event.kind.value, **facts)
-
-
-def weight(event: Event) -> int:
-    """How many facts an event stands for. An event for several facts has their number as
-    `count`."""
-    count = event.details.get("count", 1)
-    return count if isinstance(count, int) else 1

@@ -37,7 +37,7 @@ def find_coordinator(
 ) -> None:
     """The route of FindCoordinator. A key that is there several times is answered once, at its
     first position."""
-    broker.work_on(context.token, _find(broker, context, request))
+    broker.work.answer(context.token, _find(broker, context, request))
 
 
 def _find(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> Steps[None]:

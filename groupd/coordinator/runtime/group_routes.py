@@ -29,8 +29,8 @@ from groupd.coordinator.core.slices import (
     spans,
 )
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.asking import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.dispatch import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part, no_reply
@@ -86,7 +86,7 @@ def describe_groups(
             lambda parts: DescribeGroupsReply((*refused, *parts)),
         )
 
-    broker.work_on(context.token, steps())
+    broker.work.answer(context.token, steps())
 
 
 def describe_consumer_groups(
@@ -108,7 +108,7 @@ def describe_consumer_groups(
             lambda parts: ConsumerGroupDescribeReply((*refused, *parts)),
         )
 
-    broker.work_on(context.token, steps())
+    broker.work.answer(context.token, steps())
 
 
 def _checked(
@@ -159,7 +159,7 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
     elif any(shard.state is CoordinatorState.LOADING for shard in broker.shards):
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     else:
-        broker.work_on(waiter, _list(broker, context, request))
+        broker.work.answer(waiter, _list(broker, context, request))
 
 
 def _list(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Steps[None]:
@@ -213,7 +213,7 @@ def _list_failure(_: Any, code: ErrorCode, __: str | None) -> ListGroupsReply:
 
 
 def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> None:
-    broker.work_on(context.token, _delete(broker, context, request))
+    broker.work.answer(context.token, _delete(broker, context, request))
 
 
 def _delete(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Steps[None]:
@@ -262,7 +262,7 @@ def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequ
     some = [request.members[span] for span in spans(len(request.members), MEMBERS_AT_ONCE)]
     requests = [replace(request, members=members) for members in some]
     steps = ask_in_pieces(broker, context, requests, to_group, _left)
-    broker.work_on(context.token, steps)
+    broker.work.answer(context.token, steps)
 
 
 def _left(parts: list[LeaveGroupReply]) -> Steps[LeaveGroupReply]:

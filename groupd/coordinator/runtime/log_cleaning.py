@@ -90,9 +90,9 @@ class Cleaned(Struct, frozen=True):
     kept: int
 
 
-class Rests(Pace):
-    """When a cleaning gives other work a turn. In a recording the number of rests must not depend
-    on the speed of the machine."""
+class Throttle(Pace):
+    """Pauses a cleaning for other work after so many steps. In a recording the number of pauses
+    must not depend on the speed of the machine."""
 
     async def run(self, steps: Steps[T]) -> T:
         """Run `steps` to the end. Each step counts, the last one too; a step handles some hundred
@@ -119,18 +119,16 @@ class LogCleaning:
         logs: PartitionLogs,
         history: OwnedLog,
         target: OwnedLog,
-        rests: Rests,
+        throttle: Throttle,
         identity: KeyIdentity,
         unpacked_max_bytes: int,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._history = history
         self._target = target
-        self._rests = rests
+        self._throttle = throttle
         self._identity = identity
         self._unpacked_max_bytes = unpacked_max_bytes
-        self._keys_bytes_max = keys_bytes_max
 
     async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
         """Clean up to `end`, or less far if there are too many keys or open transactions. Returns
@@ -157,9 +155,9 @@ class LogCleaning:
         survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
-                await self._rests.run(survey.add(batch, await self._unpacked(batch)))
+                await self._throttle.run(survey.add(batch, await self._unpacked(batch)))
             reached = row.last_offset + 1
-            if survey.size >= self._keys_bytes_max:
+            if survey.size >= KEYS_BYTES_MAX:
                 break
         return survey, reached
 
@@ -170,7 +168,9 @@ class LogCleaning:
         async for row in self._rows(source.name, start, end):
             parts, max_timestamp_ms = [], -1
             for batch in iter_batches(row.payload):
-                left = await self._rests.run(compaction.clean(batch, await self._unpacked(batch)))
+                left = await self._throttle.run(
+                    compaction.clean(batch, await self._unpacked(batch))
+                )
                 if left is not None:
                     parts.append(left)
                     max_timestamp_ms = max(max_timestamp_ms, parse_header(left).max_timestamp_ms)
@@ -210,7 +210,7 @@ class LogCleaning:
                 )
             )
             target.clean_offset = clean_offset
-            await self._rests.turn()
+            await self._throttle.turn()
         return Swap(swap.end)
 
     async def _rows(self, name: str, start: int, end: int) -> AsyncIterator[StoredBatch]:
@@ -218,7 +218,7 @@ class LogCleaning:
         are missing."""
         while start < end:
             rows = await self._logs.read(name, start, READ_BYTES)
-            await self._rests.turn()
+            await self._throttle.turn()
             if not rows:
                 raise LogCorrupt(f"{name}: nothing at offset {start}")
             for row in rows:

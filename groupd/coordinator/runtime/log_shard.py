@@ -45,7 +45,7 @@ from groupd.coordinator.runtime.machine import LoadedMachine, M
 from groupd.coordinator.runtime.outside_calls import refuse_askers
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
-from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
+from groupd.coordinator.runtime.shard_timers import CommitTimeout, DeadlineTimer
 from groupd.coordinator.runtime.waiting import Waiter, answer_all, refuse
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import Append, LogError
@@ -89,14 +89,16 @@ class LogShard(ABC, Generic[M]):
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self.owner_epoch = -1
-        self._deadlines = ShardDeadlines(
-            clock, self, lambda key, now: self.input(partial(self.machine.expire, key, now))
+        self._deadlines = DeadlineTimer(
+            clock,
+            lambda: self.machine if self.state is CoordinatorState.ACTIVE else None,
+            lambda key, now: self.input(partial(self.machine.expire, key, now)),
         )
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, number, lambda: self._journal
         )
         self._unhurried = Alarm(clock, self._write_open)
-        self._reload = Reload(clock, self, self.kind, shard=number)
+        self._reload = Reload(clock, self)
 
     # Loading ------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ it takes well below a millisecond. All pieces of work share this one queue, so t
 requests delay a short one by no more than one of them does. In each turn of the event loop one
 piece gets a slice of `SLICE_NS`, and in the next turn the next piece.
 
-A piece of work keeps its results in memory until it is done. So at most `AT_ONCE` pieces are under
-way, and the others wait in line. The encoding of a reply does not wait in line: it belongs to a
-request that has waited already.
+A piece of work keeps its results in memory until it is done. So at most `PIECES_AT_ONCE` pieces are
+under way, and the others wait in line. The encoding of a reply does not wait in line: it belongs to
+a request that has waited already.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from msgspec import Struct
 
 from groupd.coordinator.core.slices import REQUEST_ITEMS, Pace, Steps
 from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.waiting import Waiter
 
 SLICE_NS = 2_000_000
-AT_ONCE = 16
+PIECES_AT_ONCE = 16
 
 T = TypeVar("T")
 
@@ -65,13 +66,12 @@ class LongWork:
     """The queue of long work. `elapsed`: a clock in nanoseconds, which measures the slices. With a
     clock that stands still every piece runs to its end in one slice, as a recording needs it."""
 
-    def __init__(self, elapsed: Callable[[], int] = elapsed_ns, at_once: int = AT_ONCE) -> None:
+    def __init__(self, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._elapsed = elapsed
-        self._at_once = at_once
         self._active: deque[_Queued] = deque()
         self._waiting: deque[_Queued] = deque()
         self._limited = 0
-        """Active pieces that count against `at_once`."""
+        """Active pieces that count against `PIECES_AT_ONCE`."""
         self._scheduled = False
 
     @property
@@ -117,6 +117,17 @@ class LongWork:
         self._active.append(_Queued(steps, wanted, done, False))
         self._schedule()
 
+    def answer(self, waiter: Waiter, steps: Steps[None]) -> None:
+        """Work on `steps`, which answer `waiter`. An error of `steps` fails the request."""
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                waiter.fail_with(error)
+
+        ended = self.add(steps, done)
+        if not ended and waiter in waiter.waiting:
+            waiter.hold()
+
     async def run(self, steps: Steps[T]) -> T:
         """Returns what `steps` return. Raises what they raise. Cancelling the caller drops the
         work."""
@@ -148,7 +159,7 @@ class LongWork:
         return future
 
     def _admit(self) -> None:
-        while self._waiting and self._limited < self._at_once:
+        while self._waiting and self._limited < PIECES_AT_ONCE:
             piece = self._waiting.popleft()
             if piece.wanted():
                 self._active.append(piece)

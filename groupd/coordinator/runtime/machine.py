@@ -22,26 +22,31 @@ from groupd.coordinator.core.types import (
 class Machine(Protocol):
     """Decides for a shard. No method waits; time is an argument; only `replay_all` writes hard
     state (exception: classic groups, ADR 7). An exception other than ApiError is a bug of ours.
-    `LogShard.encode` and the machine agree on what a record is."""
+    `LogShard.encode` and the machine agree on what a record is.
+
+    A class that inherits from this one is a machine without deadlines, tasks, calls, parked
+    requests or completions, until it overrides their methods."""
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
         """Handle a request, which is answered by this outcome or a later one. Raises ApiError
         before any change."""
         ...
 
-    def expire(self, key: DeadlineKey, now: Instant) -> Outcome: ...
+    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
+        """Handle a deadline that is over."""
+        return Outcome()
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """Handle the result of a task, or the Exception that ended it."""
-        ...
+        return Outcome()
 
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         """Handle the answer to a call, or the Exception that came instead."""
-        ...
+        return Outcome()
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
         """The records of an outcome with a completion are durable, or (`error`) have failed."""
-        ...
+        return Outcome()
 
     def replay_all(
         self, records: Iterable[Any], offsets: Iterable[int], producer: tuple[int, int] | None
@@ -53,55 +58,23 @@ class Machine(Protocol):
     def unload(self) -> Outcome:
         """The shard is given up: returns the last answers to the requests that are parked in the
         machine."""
-        ...
+        return Outcome()
 
     def discard(self) -> None:
         """Called when the machine is not used any more."""
-        ...
+        return
 
     def next_deadline(self) -> int | None:
         """Returns a monotonic time in ms that is not after the earliest deadline."""
-        ...
-
-    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
-        """Remove and return the deadlines up to `now_ms`, earliest first."""
-        ...
-
-    def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        """Handle `key` again later: it was popped, but could not be handled."""
-        ...
-
-
-class QuietMachine:
-    """A `Machine` without deadlines, tasks, calls, parked requests or completions. A machine that
-    has some of these overrides the methods that it needs."""
-
-    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
-        return Outcome()
-
-    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
-        return Outcome()
-
-    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
-        return Outcome()
-
-    def unload(self) -> Outcome:
-        return Outcome()
-
-    def discard(self) -> None:
-        pass
-
-    def next_deadline(self) -> int | None:
         return None
 
     def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        """Remove and return the deadlines up to `now_ms`, earliest first."""
         return []
 
     def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        pass
+        """Handle `key` again later: it was popped, but could not be handled."""
+        return
 
 
 M = TypeVar("M", bound=Machine)

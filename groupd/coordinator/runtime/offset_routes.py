@@ -13,15 +13,15 @@ from groupd.coordinator.core.offsets.refusals import refuse_delete, refuse_fetch
 from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.slices import Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.asking import (
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.dispatch import (
     PIECE,
     ask_admitted,
     ask_in_pieces,
-    cut,
     is_long,
-    joined,
+    merge_topics,
+    split_topics,
 )
-from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (
@@ -50,14 +50,14 @@ def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommit
     if len(topics) > PIECE or (
         len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
     ):
-        broker.work_on(context.token, _commit_in_pieces(broker, context, request))
+        broker.work.answer(context.token, _commit_in_pieces(broker, context, request))
     else:
         ask_admitted(broker, context, *offsets.admit_commit(context, request, broker.image))
 
 
 def _pieces_of(request: OffsetsRequest) -> Steps[list[OffsetsRequest]]:
     """Returns requests that are each for some of the topics and partitions of `request`."""
-    pieces = yield from cut(request.topics)
+    pieces = yield from split_topics(request.topics)
     return [replace(request, topics=topics) for topics in pieces]
 
 
@@ -67,14 +67,14 @@ def _commit_in_pieces(
     requests = yield from _pieces_of(request)
 
     def merge(parts: list[OffsetCommitReply]) -> Steps[OffsetCommitReply]:
-        return OffsetCommitReply((yield from joined(part.topics for part in parts)))
+        return OffsetCommitReply((yield from merge_topics(part.topics for part in parts)))
 
     yield from ask_in_pieces(broker, context, requests, offset_commit, merge)
 
 
 def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> None:
     if is_long(request.topics):
-        broker.work_on(context.token, _delete_in_pieces(broker, context, request))
+        broker.work.answer(context.token, _delete_in_pieces(broker, context, request))
     else:
         ask_admitted(broker, context, *offsets.admit_delete(context, request, broker.image))
 
@@ -88,7 +88,7 @@ def _delete_in_pieces(
         error = next((part.error for part in parts if part.error), None)
         if error is not None:
             return refuse_delete(error)
-        return OffsetDeleteReply(topics=(yield from joined(part.topics for part in parts)))
+        return OffsetDeleteReply(topics=(yield from merge_topics(part.topics for part in parts)))
 
     yield from ask_in_pieces(broker, context, requests, offset_delete, merge)
 
@@ -103,7 +103,7 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
     if len(groups) == 1 and not _is_long(broker, groups[0]):
         _ask_fetch(broker, _fetches(broker, context, 1)(0, groups[0]), groups[0])
     else:
-        broker.work_on(context.token, _fetch_in_pieces(broker, context, groups))
+        broker.work.answer(context.token, _fetch_in_pieces(broker, context, groups))
 
 
 def _fetches(
@@ -183,13 +183,13 @@ def _fetch_group_in_pieces(
         names = yield from sorted_in_steps(tuple(topics))
         parts = [replace(group, only=tuple(some)) for some in chunks(names, TOPICS_AT_ONCE)]
     else:
-        pieces = yield from cut(group.topics)
+        pieces = yield from split_topics(group.topics)
         parts = [replace(group, topics=topics) for topics in pieces]
 
     def merge(found: list[FetchedGroup]) -> Steps[FetchedGroup]:
         error = next((one.error for one in found if one.error), None)
         if error is not None:
             return refuse_fetch(group, error, context.api_version)
-        return FetchedGroup(group.group_id, (yield from joined(one.topics for one in found)))
+        return FetchedGroup(group.group_id, (yield from merge_topics(one.topics for one in found)))
 
     yield from ask_in_pieces(broker, context, parts, _ask_fetch, merge)

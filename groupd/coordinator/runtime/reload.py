@@ -1,12 +1,10 @@
-"""Loading a log at the start, and again after a failure: the same for shards and for the log of the
-transaction coordinator."""
+"""Loading the log of a shard at the start, and again after a failure."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import cache
 from typing import Any, Protocol
 
 import structlog
@@ -22,17 +20,14 @@ QUICK_LOADS = 3
 """At most this many loads begin within `BACKOFF_MS`. The next one waits for `BACKOFF_MS`."""
 
 
-@cache
-def _logger(kind: str) -> Any:
-    """Returns the logger for all owners of a kind: they are made by the dozen when a daemon
-    starts."""
-    return structlog.get_logger(f"groupd.{kind}")
-
-
 Load = Callable[[], Awaitable[None]]
 
 
-class Loadable(Protocol):
+class Reloaded(Protocol):
+    """The part of a `LogShard` that `Reload` uses."""
+
+    kind: str
+    partition: int
     state: CoordinatorState
     loaded_records: int
 
@@ -42,20 +37,16 @@ class Loadable(Protocol):
 
 
 class Reload:
-    """Loads its owner. If that fails the owner is FAILED and refuses requests, while other shards
-    serve. Unless the log is damaged the load is tried again with growing pauses. `kind` and `where`
-    are used in messages."""
+    """Loads a shard. If that fails the shard is FAILED and refuses requests, while other shards
+    serve. Unless the log is damaged the load is tried again with growing pauses."""
 
-    __slots__ = ("_began_ms", "_clock", "_kind", "_log", "_owner", "_task", "_where")
+    __slots__ = ("_began_ms", "_clock", "_shard", "_task")
 
-    def __init__(self, clock: Clock, owner: Loadable, kind: str, **where: int) -> None:
+    def __init__(self, clock: Clock, shard: Reloaded) -> None:
         self._clock = clock
-        self._owner = owner
-        self._kind = kind
-        self._where = where
+        self._shard = shard
         self._began_ms: deque[int] = deque(maxlen=QUICK_LOADS)
         """When the last loads began, without the very first one."""
-        self._log = _logger(kind)
         self._task: asyncio.Task[None] | None = None
 
     async def load_first(self, load: Load) -> None:
@@ -63,7 +54,7 @@ class Reload:
         try:
             await self._try(load)
         except LogError:
-            if self._owner.state is not CoordinatorState.CLOSED:
+            if self._shard.state is not CoordinatorState.CLOSED:
                 self.start(BACKOFF_MS)
 
     def start(self, delay_ms: int) -> None:
@@ -73,7 +64,7 @@ class Reload:
         began_ms, now_ms = self._began_ms, self._clock.monotonic_ms()
         if len(began_ms) == QUICK_LOADS and now_ms - began_ms[0] < BACKOFF_MS:
             delay_ms = max(delay_ms, BACKOFF_MS)
-        name = "-".join(["reload", self._kind, *map(str, self._where.values())])
+        name = f"reload-{self._shard.kind}-{self._shard.partition}"
         self._task = asyncio.get_running_loop().create_task(self._run(delay_ms), name=name)
 
     def cancel(self) -> None:
@@ -89,11 +80,14 @@ class Reload:
         while True:
             await pause(self._clock, delay_ms)
             self._began_ms.append(self._clock.monotonic_ms())
-            self._owner.state = CoordinatorState.LOADING
+            self._shard.state = CoordinatorState.LOADING
             try:
-                if await self._try(self._owner.load):
-                    records = self._owner.loaded_records
-                    self._log.info(f"{self._kind} reloaded", **self._where, records=records)
+                if await self._try(self._shard.load):
+                    self._log().info(
+                        f"{self._shard.kind} reloaded",
+                        shard=self._shard.partition,
+                        records=self._shard.loaded_records,
+                    )
             except LogError:
                 delay_ms = min(max(2 * delay_ms, BACKOFF_MS), BACKOFF_MAX_MS)
             else:
@@ -105,10 +99,17 @@ class Reload:
         try:
             await load()
         except (LoadFailed, LogError) as error:
-            if self._owner.state is not CoordinatorState.CLOSED:
-                self._owner.state = CoordinatorState.FAILED
-            self._log.error(f"{self._kind} cannot be loaded", **self._where, reason=str(error))
+            if self._shard.state is not CoordinatorState.CLOSED:
+                self._shard.state = CoordinatorState.FAILED
+            self._log().error(
+                f"{self._shard.kind} cannot be loaded",
+                shard=self._shard.partition,
+                reason=str(error),
+            )
             if isinstance(error, LogError) and not isinstance(error, LogCorrupt):
                 raise
             return False
         return True
+
+    def _log(self) -> Any:
+        return structlog.get_logger(f"groupd.{self._shard.kind}")

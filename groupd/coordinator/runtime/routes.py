@@ -13,8 +13,8 @@ from typing import Any
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.frontend import groups
 from groupd.coordinator.runtime import group_routes, offset_routes
-from groupd.coordinator.runtime.asking import to_group
 from groupd.coordinator.runtime.broker import Route
+from groupd.coordinator.runtime.dispatch import to_group
 from groupd.coordinator.runtime.find_coordinator import find_coordinator
 from groupd.coordinator.runtime.transactions import txn_offset_commit
 from groupd.protocol.errors import ApiError

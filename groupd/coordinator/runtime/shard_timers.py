@@ -12,7 +12,6 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.journal import Journal
-from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import time_out
 
 log = structlog.get_logger("groupd.shard")
@@ -27,23 +26,14 @@ EXPIRE_RETRY_MS = 500
 for ever."""
 
 
-class Timed(Protocol):
-    """Something with deadlines: a machine (`machine.Machine`), or a `Deadlines` itself."""
+class DeadlineQueue(Protocol):
+    """Deadlines, each with a key: a `Deadlines`, or a `machine.Machine` that keeps one."""
 
     def next_deadline(self) -> int | None: ...
 
     def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]: ...
 
     def retry(self, key: DeadlineKey, at_ms: int) -> None: ...
-
-
-class Serving(Protocol):
-    """The part of a shard that its timer uses."""
-
-    @property
-    def machine(self) -> Timed: ...
-
-    state: CoordinatorState
 
 
 class DeadlineTimer:
@@ -56,7 +46,7 @@ class DeadlineTimer:
     def __init__(
         self,
         clock: Clock,
-        running: Callable[[], Timed | None],
+        running: Callable[[], DeadlineQueue | None],
         expire: Callable[[DeadlineKey, Instant], bool],
     ) -> None:
         self._clock = clock
@@ -92,20 +82,6 @@ class DeadlineTimer:
             if not self._expire(key, now):
                 deadlines.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()
-
-
-class ShardDeadlines(DeadlineTimer):
-    """The timer for the deadlines of a shard, while it is active."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, clock: Clock, serving: Serving, expire: Callable[[DeadlineKey, Instant], bool]
-    ) -> None:
-        def running() -> Timed | None:
-            return serving.machine if serving.state is CoordinatorState.ACTIVE else None
-
-        super().__init__(clock, running, expire)
 
 
 class CommitTimeout:

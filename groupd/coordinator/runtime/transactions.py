@@ -20,8 +20,8 @@ from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
-from groupd.coordinator.runtime.asking import cut, is_long, joined
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.dispatch import is_long, merge_topics, split_topics
 from groupd.coordinator.runtime.served_shards import Shard
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
@@ -60,14 +60,14 @@ def txn_offset_commit(
         _commit(broker, context, request)
         return
     context.token.hold()
-    broker.run(context.token, _in_pieces(broker, context, request))
+    broker.tasks.run(context.token, _in_pieces(broker, context, request))
 
 
 async def _in_pieces(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> None:
     waiter = context.token
-    pieces = await broker.work.run(cut(request.topics))
+    pieces = await broker.work.run(split_topics(request.topics))
     parts: list[TxnOffsetCommitReply] = []
     for topics in pieces:
         await broker.work.turn()  # so that pieces that are refused at once do not hold the loop
@@ -80,7 +80,7 @@ async def _in_pieces(
             waiter.lose()
             return
     waiter.answer(
-        TxnOffsetCommitReply(await broker.work.run(joined(part.topics for part in parts)))
+        TxnOffsetCommitReply(await broker.work.run(merge_topics(part.topics for part in parts)))
     )
 
 
@@ -127,7 +127,7 @@ def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
             broker.ask(shard, context, part)
 
     if _must_verify(broker, shard, context, kept):
-        broker.run(part, verify_and_commit())
+        broker.tasks.run(part, verify_and_commit())
     else:
         broker.ask(shard, context, part)
 

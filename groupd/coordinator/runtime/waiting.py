@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import structlog
 
 from groupd.coordinator.core.slices import Steps
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import OffsetFetchGroup
 from groupd.protocol.wire.registry import Failure
 
@@ -139,6 +139,14 @@ class Waiter:
             else:
                 self.answer(reply)
 
+    def fail_with(self, error: Exception) -> None:
+        """Answer with the code of an ApiError. Any other error is a bug of ours and is logged."""
+        if isinstance(error, ApiError):
+            self.fail(error.code, error.message)
+            return
+        log.error("request failed", request=type(self.request).__name__, exc_info=error)
+        self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
     def end_without_reply(self) -> None:
         """No reply would fit: close the connection. The client asks again, and asks another node if
         it must."""
@@ -188,7 +196,7 @@ class Gather:
 
     `merge(parts)` makes the reply. `parts` has the answers in the order of the questions, in
     whatever order they came. `count`: the number of questions; if it is 0 the reply is made at
-    once. If `merge` fails, so does the request. `work_on`: the broker's method, if `merge` is long
+    once. If `merge` fails, so does the request. `work_on`: `LongWork.answer`, if `merge` is long
     work that returns the reply.
     """
 

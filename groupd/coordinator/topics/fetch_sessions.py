@@ -131,13 +131,8 @@ class FetchSessions(Sessions[FetchSession]):
     unknown = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     wrong_epoch = ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
-    def __init__(
-        self,
-        config: CoordinatorConfig,
-        new_id: Callable[[], str],
-        partitions_max: int = PARTITIONS_MAX,
-    ) -> None:
-        super().__init__(config.fetch_session_slots, partitions_max)
+    def __init__(self, config: CoordinatorConfig, new_id: Callable[[], str]) -> None:
+        super().__init__(config.fetch_session_slots, PARTITIONS_MAX)
         self._new_id = new_id
 
     async def begin(

@@ -29,11 +29,10 @@ def _may_write(context: RequestContext) -> bool:
 
 
 class ProducerIds:
-    """Gives out producer ids from reserved blocks."""
+    """Allocates producer ids from reserved blocks."""
 
-    def __init__(self, store: Catalogue, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(self, store: Catalogue) -> None:
         self._store = store
-        self._block_size = block_size
         self._next = 0
         self._end = 0
         self._lock = asyncio.Lock()
@@ -44,11 +43,11 @@ class ProducerIds:
         self._next = self._end = 0
 
     async def next(self) -> int:
-        """An id that was never given out before. Raises LogError."""
+        """An id that was never allocated before. Raises LogError."""
         async with self._lock:
             if self._next == self._end:
-                self._next = await self._store.next_producer_ids(self._block_size)
-                self._end = self._next + self._block_size
+                self._next = await self._store.next_producer_ids(BLOCK_SIZE)
+                self._end = self._next + BLOCK_SIZE
             self._next += 1
             return self._next - 1
 

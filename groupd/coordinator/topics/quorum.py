@@ -24,7 +24,7 @@ from groupd.protocol.messages.quorum import (
     UpdateFeaturesRequest,
 )
 
-_DIRECTORY_ID = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667303")
+_DIRECTORY_ID = b"groupd-directory"  # any 16 bytes that are the same on every node
 _CONTROLLER_EPOCH = 1
 _UPGRADE = 1
 _UPGRADE_TYPES = (1, 2, 3)

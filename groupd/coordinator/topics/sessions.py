@@ -87,7 +87,6 @@ class Sessions(Generic[S]):
         # In the order of last use, the least recently used one first.
         self._sessions: OrderedDict[Hashable, S] = OrderedDict()
         self._partitions = 0
-        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -183,7 +182,6 @@ class Sessions(Generic[S]):
             if victim is None:
                 return False
             self.end(victim)
-            self.evicted += 1
         return self._partitions + size <= self._partitions_max
 
     def add(self, session: S) -> None:

@@ -132,11 +132,7 @@ class TailCache:
     store.
     """
 
-    def __init__(
-        self, log_bytes_max: int = LOG_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX
-    ) -> None:
-        self._log_bytes_max = log_bytes_max
-        self._total_bytes_max = total_bytes_max
+    def __init__(self) -> None:
         self._tails: OrderedDict[str, _Tail] = OrderedDict()
         self.size = 0
 
@@ -151,9 +147,9 @@ class TailCache:
         tail.batches.append(batch)
         self._grow(tail, len(batch.payload))
         self._tails.move_to_end(name)
-        while tail.size > self._log_bytes_max and len(tail.batches) > 1:
+        while tail.size > LOG_BYTES_MAX and len(tail.batches) > 1:
             self._grow(tail, -len(tail.batches.popleft().payload))
-        while self.size > self._total_bytes_max and len(self._tails) > 1:
+        while self.size > TOTAL_BYTES_MAX and len(self._tails) > 1:
             self.drop(next(iter(self._tails)))
 
     def drop(self, name: str) -> None:

@@ -23,6 +23,7 @@ from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.loading import LegacyLog
+from groupd.coordinator.transactions.markers import MarkerCounts
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     NeedsProducerId,
@@ -30,8 +31,7 @@ from groupd.coordinator.transactions.metadata import (
     TransactionChange,
     TransactionStep,
 )
-from groupd.coordinator.transactions.shard import CHUNK, TransactionShard
-from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog, TransactionShardParts
+from groupd.coordinator.transactions.shard import CHUNK, TransactionShard, TransactionShardParts
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicPartition
@@ -173,14 +173,14 @@ class TransactionCoordinator:
     def table_of(self, transactional_id: str) -> TransactionTable:
         """Returns the table of the id's shard, whether it knows the id or not. Raises ApiError
         INVALID_REQUEST, or another one while this node cannot answer for the id."""
-        return self._log_of(transactional_id).serving()
+        return self._shard_of(transactional_id).serving()
 
     def tables(self) -> list[TransactionTable]:
         """Returns the tables of all shards of this node. Raises ApiError as `table_of` does."""
         self.check_answers()
         return [shard.serving() for shard in self.shards.values()]
 
-    def _log_of(self, transactional_id: str | None) -> StateLog:
+    def _shard_of(self, transactional_id: str | None) -> TransactionShard:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         self.check_answers()
@@ -247,15 +247,15 @@ class TransactionCoordinator:
         try:
             while True:
                 # Looked up after every wait, because the shard may have left and come back.
-                state_log = self._log_of(transactional_id)
+                shard = self._shard_of(transactional_id)
                 try:
-                    step = decide(state_log.serving(), self._clock.now().wall_ms, fresh_id)
+                    step = decide(shard.serving(), self._clock.now().wall_ms, fresh_id)
                 except NeedsProducerId:
                     fresh_id = await self._fresh_id()
                     continue
                 if isinstance(step, TransactionChange):
                     self._set_alarms()
-                    return await state_log.append(step)
+                    return await shard.append(step)
                 return step
         except ApiError as error:
             return TransactionAnswer(error.code)

@@ -18,7 +18,7 @@ from groupd.coordinator.core.types import (
     Outcome,
     RequestContext,
 )
-from groupd.coordinator.runtime.machine import QuietMachine
+from groupd.coordinator.runtime.machine import Machine
 from groupd.coordinator.transactions.metadata import TransactionChange, TransactionMetadata
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.records.schema import Record
@@ -30,7 +30,7 @@ TransactionRecord = tuple[str, TransactionMetadata | None]
 it."""
 
 
-class TransactionMachine(QuietMachine):
+class TransactionMachine(Machine):
     """A `runtime.machine.Machine`. It has no deadlines and no tasks, and parks no request: the
     coordinator of the node has one alarm for the ids of all shards."""
 

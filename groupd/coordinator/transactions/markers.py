@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.producers.transactions import MARKERS_AT_ONCE, Marker, MarkerTarget
 from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
+    TransactionAnswer,
+    TransactionChange,
     TransactionMetadata,
     TransactionState,
 )
-from groupd.coordinator.transactions.state_log import MarkerCounts, StateLog
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicPartition
@@ -45,13 +48,35 @@ knows all partitions), or it has seen a later epoch of the producer, which exist
 of this transaction."""
 
 
+class MarkerCounts(Struct):
+    """Counted since the start. `retries`: rounds of markers that had to be repeated."""
+
+    written: int = 0
+    retries: int = 0
+
+
+class PreparedTransactions(Protocol):
+    """The part of a shard that `MarkerSender` uses: see `TransactionShard`."""
+
+    coordinator_epoch: int
+
+    @property
+    def table(self) -> TransactionTable: ...
+    def serves(self, table: TransactionTable) -> bool: ...
+    def append(self, change: TransactionChange) -> Awaitable[TransactionAnswer]: ...
+
+
 class MarkerSender:
     """Ends transactions. Call `begin(id)` for each transaction that is prepared."""
 
     def __init__(
-        self, state_log: StateLog, target: MarkerTarget, clock: Clock, counts: MarkerCounts
+        self,
+        shard: PreparedTransactions,
+        target: MarkerTarget,
+        clock: Clock,
+        counts: MarkerCounts,
     ) -> None:
-        self._log = state_log
+        self._shard = shard
         self._target = target
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,7 +85,7 @@ class MarkerSender:
 
     def begin(self, transactional_id: str) -> None:
         task = asyncio.get_running_loop().create_task(
-            self._finish(self._log.table, transactional_id)
+            self._finish(self._shard.table, transactional_id)
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -92,24 +117,24 @@ class MarkerSender:
 
     async def _finish(self, table: TransactionTable, transactional_id: str) -> None:
         entry = table.entries[transactional_id]
-        marker = marker_of(entry.metadata, self._log.coordinator_epoch)
+        marker = marker_of(entry.metadata, self._shard.coordinator_epoch)
         pause_ms = BACKOFF_MS
         while entry.unmarked:
             unmarked = sorted(entry.unmarked)
             for first in range(0, len(unmarked), MARKERS_AT_ONCE):
                 some = unmarked[first : first + MARKERS_AT_ONCE]
                 codes = await self._write(marker, some)
-                if not self._log.serves(table):
+                if not self._shard.serves(table):
                     return
                 self._take_in(table, transactional_id, codes)
             if entry.unmarked:
                 self._counts.retries += 1
                 await self._pause(pause_ms)
                 pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
-                if not self._log.serves(table):
+                if not self._shard.serves(table):
                     return
         try:
-            await self._log.append(table.completion(transactional_id, self._clock.now().wall_ms))
+            await self._shard.append(table.completion(transactional_id, self._clock.now().wall_ms))
         except ApiError as error:
             # The log has failed, and the new table has tasks of its own.
             log.info("transaction not completed", id=transactional_id, error=error.code.name)

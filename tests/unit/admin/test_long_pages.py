@@ -259,7 +259,7 @@ async def test_what_if_a_large_consumer_group_had_another_assignor(pages: Pages)
 
 
 async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
-    timeline = pages.bench.broker.timeline
+    timeline = pages.bench.broker.events.timeline
     for number in range(6000):
         joined = Event("consumer", EventKind.MEMBER_JOINED, f"g{number % 1500}", f"m{number}")
         timeline.add([joined], number)
@@ -269,7 +269,7 @@ async def test_the_latest_events_of_many_groups(pages: Pages) -> None:
 
 
 async def test_the_last_rebalances_of_many_groups(pages: Pages) -> None:
-    timeline, advanced = pages.bench.broker.timeline, EventKind.MEMBER_EPOCH_ADVANCED
+    timeline, advanced = pages.bench.broker.events.timeline, EventKind.MEMBER_EPOCH_ADVANCED
     for number in range(90):
         group = f"g{number:02d}"
         pages.state.groups[group] = ConsumerGroup(group)

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from groupd.coordinator.cleaning.topic_cleaner import REST_S
+from groupd.coordinator.runtime import log_cleaning
 from groupd.protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
 from groupd.protocol.records.batch import DELETE_HORIZON, HEADER_BYTES, iter_batches, parse_header
 from groupd.protocol.records.batch_builder import encode_batch, pack_batch
@@ -207,7 +208,7 @@ async def test_aborted_records_go_and_shadow_nothing_and_readers_are_right_throu
     wanted = {b"a": b"1", b"b": b"committed", b"z": b"1"}
     for number in range(4):
         assert await values(bench, committed=True) == wanted, number
-        assert bench.log("t").producers.transactions.aborted_count == (number == 0)
+        assert len(bench.log("t").producers.transactions.aborted(0, 99)) == (number == 0)
         bench.time.advance(DAY_MS)
         await bench.put("t", (b"z", b"1"))
         await settled(bench)
@@ -372,9 +373,9 @@ async def test_records_that_are_deleted_meanwhile_stop_the_compaction_quietly(be
     assert found == list(range(deleted[0] + 5, 2000))
 
 
-async def test_the_keys_of_one_compaction_are_bounded_and_the_next_goes_on():
+async def test_the_keys_of_one_compaction_are_bounded_and_the_next_goes_on(monkeypatch):
+    monkeypatch.setattr(log_cleaning, "KEYS_BYTES_MAX", 20 * 160)
     bench = await Bench(MemoryStore()).start()
-    bench.cleaner.compaction._keys_bytes_max = 20 * 160
     await bench.create("t", **COMPACT)
     for _ in range(3):
         for key in range(50):
@@ -464,7 +465,7 @@ async def test_readers_see_the_same_while_it_is_compacted(bench):
     await bench.create("t", **COMPACT, delete_retention_ms="0")
     wanted = {}
     rng = random.Random(7)
-    bench.cleaner._rests.turn = partial(asyncio.sleep, REST_S)
+    bench.cleaner._throttle.turn = partial(asyncio.sleep, REST_S)
 
     async def read_on():
         while not done:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
-from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, ShardDeadlines
+from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, DeadlineTimer
 from groupd.testing.clock import ManualClock
 
 
@@ -42,20 +37,8 @@ def test_those_of_a_group_are_sorted_and_the_others_left_out() -> None:
     ]
 
 
-class OnlyDeadlines:
-    """Has as much of a shard as its timer needs."""
-
-    def __init__(self) -> None:
-        self.deadlines = Deadlines()
-        self.next_deadline = self.deadlines.next_deadline
-        self.pop_due = self.deadlines.pop_due
-
-    def retry(self, key: DeadlineKey, at_ms: int) -> None:
-        self.deadlines.set(key, at_ms)
-
-
 def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() -> None:
-    clock, shard = ManualClock(), OnlyDeadlines()
+    clock, deadlines = ManualClock(), Deadlines()
     rings: list[list[DeadlineKey]] = []
     now_ms = clock.monotonic_ms()
 
@@ -64,15 +47,12 @@ def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() 
             rings.append([])
         rings[-1].append(due)
         if due == key(0):
-            shard.deadlines.set(key(15), now_ms + 1000)
+            deadlines.set(key(15), now_ms + 1000)
         return due != key(1)
 
-    serving = SimpleNamespace(
-        machine=cast(GroupCoordinatorShard, shard), state=CoordinatorState.ACTIVE
-    )
-    timer = ShardDeadlines(clock, serving, expire)
+    timer = DeadlineTimer(clock, lambda: deadlines, expire)
     for number in range(2 * EXPIRED_AT_ONCE):
-        shard.deadlines.set(key(number), now_ms + 5)
+        deadlines.set(key(number), now_ms + 5)
     timer.arm()
     assert clock.advance(5) == 2, "two rings, and others have their turn in between"
     assert [len(ring) for ring in rings] == [EXPIRED_AT_ONCE, EXPIRED_AT_ONCE - 1]

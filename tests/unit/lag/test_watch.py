@@ -15,6 +15,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.slices import WORK_ITEMS, Steps
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.lag import watch
 from groupd.coordinator.lag.growth import Bounds, Found, Wanted
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.positions import FAILURES_MAX
@@ -62,7 +63,7 @@ class Logs(Struct):
 
 
 class Bench:
-    def __init__(self, **limits: int) -> None:
+    def __init__(self) -> None:
         self.logs = Logs()
         self.clock = self.logs.clock
         self.store = OffsetStore()
@@ -72,7 +73,7 @@ class Bench:
         self.runtime = SimpleNamespace(state=CoordinatorState.ACTIVE, shard=shard)
         self.calls = OutsideCalls()
         broker: Any = SimpleNamespace(shards=[self.runtime], calls=self.calls)
-        self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings(), **limits)
+        self.watch = LagWatch(broker, self.logs, self.clock, LongWork(), AdminSettings())
 
     @property
     def now(self) -> Instant:
@@ -143,10 +144,10 @@ async def test_a_record_whose_time_nobody_knows_is_as_old_as_the_first_round() -
     assert len(bench.logs.asked) == 1
 
 
-def filled(sizes: dict[str, int], **limits: int) -> Bench:
+def filled(sizes: dict[str, int]) -> Bench:
     """Groups that have committed for so many partitions of a topic of their own name, each with
     4 unread records."""
-    bench = Bench(**limits)
+    bench = Bench()
     for group, count in sizes.items():
         for number in range(count):
             bench.logs.bounds[group, number] = (0, 9)
@@ -154,8 +155,11 @@ def filled(sizes: dict[str, int], **limits: int) -> Bench:
     return bench
 
 
-async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_out() -> None:
-    bench = Bench(partitions_max=2)
+async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "PARTITIONS_MAX", 2)
+    bench = Bench()
     for number in range(3):
         bench.logs.bounds["orders", number] = (0, 9)
         bench.commit(f"group-{number}", ("orders", number), 5)
@@ -172,8 +176,11 @@ async def test_groups_that_are_gone_and_partitions_that_are_too_many_are_left_ou
     assert bench.watch.trends == {}
 
 
-async def test_a_group_that_is_too_large_leaves_the_room_to_the_others() -> None:
-    bench = filled({"large": 90, "middle": 50, "small": 5, "other": 6}, partitions_max=100)
+async def test_a_group_that_is_too_large_leaves_the_room_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "PARTITIONS_MAX", 100)
+    bench = filled({"large": 90, "middle": 50, "small": 5, "other": 6})
     await bench.rounds(1)
     assert list(bench.watch.groups) == ["large", "small"]
     assert bench.watch.left_out == 50 + 6

@@ -28,7 +28,7 @@ async def no_sleep(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def cleaner(bench: Bench, least: int = 1, keys_bytes_max: int = 1 << 20, **config: Any) -> Cleaner:
+def cleaner(bench: Bench, least: int = 1, **config: Any) -> Cleaner:
     merged = (
         bench.config if not config else type(bench.config)(**{**bench.config.__dict__, **config})
     )
@@ -39,7 +39,6 @@ def cleaner(bench: Bench, least: int = 1, keys_bytes_max: int = 1 << 20, **confi
         bench.clock.now,
         sleep=no_sleep,
         least_records=least,
-        keys_bytes_max=keys_bytes_max,
     )
 
 
@@ -229,11 +228,14 @@ async def test_a_crash_after_any_step_loses_nothing(
     await bench.broker.close()
 
 
-async def test_the_keys_of_one_cleaning_are_limited_and_the_next_goes_on() -> None:
+async def test_the_keys_of_one_cleaning_are_limited_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_cleaning, "KEYS_BYTES_MAX", 5 * 160)
     bench = await Bench().start()
     await commits(bench, range(10), groups=10)
     before = await described(bench, 10)
-    work = cleaner(bench, keys_bytes_max=5 * 160)
+    work = cleaner(bench)
     await work.round()
     assert bench.shard.log is not None
     first = bench.shard.log.compacted_end

@@ -66,7 +66,8 @@ class Held:
         self.bench = Bench(ownership=self.lease)
         self.lease.told = Notifier(self.bench.clock)
         self.started: list[int] = []
-        self.bench.broker.serve_data({ProduceRequest: DataRoute(self._produce, is_long=is_long)})
+        route = DataRoute(self._produce, is_long=is_long)
+        self.bench.broker.tasks.routes[ProduceRequest] = route
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> object:
         self.started.append(request.timeout_ms)
@@ -152,7 +153,7 @@ async def test_one_that_cannot_be_started_costs_no_other_anything(
             raise MemoryError
         held.started.append(request.timeout_ms)
 
-    monkeypatch.setattr(held.bench.broker._held_back, "_start", start)
+    monkeypatch.setattr(held.bench.broker.tasks._held_back, "_start", start)
     held.begin_lease()
     await settle()
     assert held.started == [0, 2]

@@ -63,7 +63,7 @@ async def in_steps(bench: Bench, request: Any, hashed: list[int]) -> tuple[Any, 
             hashed.clear()
         steps.append(hashed.copy())
 
-    setattr(bench.broker, "work_on", work_on)  # noqa: B010
+    setattr(bench.broker.work, "answer", work_on)  # noqa: B010
     (reply,) = bench.ask(request)
     await bench.broker.close()
     return reply, steps

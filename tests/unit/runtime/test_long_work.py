@@ -10,6 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
+from groupd.coordinator.runtime import long_work
 from groupd.coordinator.runtime.long_work import LongWork
 from tests.support.loop_turns import until
 
@@ -50,8 +51,11 @@ async def test_short_work_is_done_at_once() -> None:
     assert await work.run(work_named("b", 0, [])) == "b"
 
 
-async def test_beyond_the_bound_pieces_wait_in_line_but_replies_do_not() -> None:
-    work, log, done = LongWork(Clock(), at_once=1), [], []  # type: ignore[var-annotated]
+async def test_beyond_the_bound_pieces_wait_in_line_but_replies_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(long_work, "PIECES_AT_ONCE", 1)
+    work, log, done = LongWork(Clock()), [], []  # type: ignore[var-annotated]
     work.add(work_named("a", 7, log), done.append)
     work.add(work_named("b", 3, log), done.append)
     work.add_reply(work_named("r", 4, log), done.append, lambda: True)
@@ -61,8 +65,11 @@ async def test_beyond_the_bound_pieces_wait_in_line_but_replies_do_not() -> None
     assert done == ["r", "a", "b"]
 
 
-async def test_work_that_nobody_wants_any_more_is_dropped_also_in_line() -> None:
-    work, log, done, wanted = LongWork(Clock(), at_once=1), [], [], [True]  # type: ignore[var-annotated]
+async def test_work_that_nobody_wants_any_more_is_dropped_also_in_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(long_work, "PIECES_AT_ONCE", 1)
+    work, log, done, wanted = LongWork(Clock()), [], [], [True]  # type: ignore[var-annotated]
     work.add(work_named("a", 9, log), done.append, lambda: wanted[0])
     work.add(work_named("b", 9, log), done.append, lambda: wanted[0])
     work.add(work_named("c", 2, log), done.append)

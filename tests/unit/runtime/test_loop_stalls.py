@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from groupd.coordinator.runtime import collector
-from groupd.coordinator.runtime.cleaner import TimedRests
+import pytest
+
+from groupd.coordinator.runtime import cleaner, collector
+from groupd.coordinator.runtime.cleaner import TimedThrottle
 from groupd.coordinator.runtime.loop_stalls import (
     BUCKET_NS,
     BUCKETS,
@@ -74,23 +76,27 @@ async def test_while_nothing_comes_it_rings_less_often_and_what_comes_begins_a_t
     stalls.wake()
 
 
-async def test_long_work_rests_in_proportion_to_what_it_did() -> None:
+async def test_long_work_rests_in_proportion_to_what_it_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rests: list[float] = []
 
     async def sleep(seconds: float) -> None:
         rests.append(seconds)
 
-    rest = TimedRests(sleep, 0)
+    throttle = TimedThrottle(sleep)
 
     def steps():  # type: ignore[no-untyped-def]
         yield
         yield
         return "done"
 
-    assert await rest.run(steps()) == "done"
+    monkeypatch.setattr(cleaner, "SLICE_NS", 0)
+    assert await throttle.run(steps()) == "done"
     assert len(rests) == 3
     assert all(seconds > 0 for seconds in rests)
-    assert await TimedRests(sleep, 10**9).run(steps()) == "done"
+    monkeypatch.setattr(cleaner, "SLICE_NS", 10**9)
+    assert await TimedThrottle(sleep).run(steps()) == "done"
     assert len(rests) == 3
 
 

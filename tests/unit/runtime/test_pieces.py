@@ -12,7 +12,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime import transactions
-from groupd.coordinator.runtime.asking import PIECE, cut, is_long
+from groupd.coordinator.runtime.dispatch import PIECE, is_long, split_topics
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ def errors(topics: Sequence[Any]) -> dict[str, list[tuple[int, ErrorCode]]]:
 def test_no_piece_is_long_and_nothing_is_lost(topic: Any) -> None:
     small = [type(topic)(f"t{number}", topic.partitions[: number % 3]) for number in range(MANY)]
     topics = [*small, topic, *small]
-    pieces = run_through(cut(topics))
+    pieces = run_through(split_topics(topics))
     assert len(pieces) > 5
     assert not any(is_long(piece) for piece in pieces)
     again: dict[str, tuple[Any, ...]] = {}
@@ -188,7 +188,7 @@ async def test_a_long_transactional_commit_is_lost_with_one_of_its_pieces(
     await settle(200)
     assert lost == [True]
     assert len(bench.broker.waiting) == 0
-    assert not bench.broker._tasks
+    assert not bench.broker.tasks.busy
     await bench.broker.close()
 
 

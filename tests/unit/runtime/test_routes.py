@@ -442,7 +442,7 @@ async def test_a_data_request_that_raises_is_answered_or_lost_if_nobody_reads_an
     async def broken(context: RequestContext, request: Any) -> Any:
         raise RuntimeError("bug")
 
-    bench.broker.serve_data({ProduceRequest: DataRoute(broken)})
+    bench.broker.tasks.routes.update({ProduceRequest: DataRoute(broken)})
     topic = ProduceTopic("t", TOPIC_ID, (ProducePartition(0, b""),))
     request = ProduceRequest((topic,), acks, 1000)
     replies: list[Any] = []
@@ -468,7 +468,7 @@ class TwoParts:
         self.go_on = {"handle": asyncio.Event(), "read": asyncio.Event()}
         self.request = FetchRequest((), 60_000)
         self.waiter = Callback(self.request, lambda *_: None, self.told.append)
-        bench.broker.serve_data({FetchRequest: DataRoute(self.handle, self.read)})
+        bench.broker.tasks.routes.update({FetchRequest: DataRoute(self.handle, self.read)})
 
     async def handle(self, context: RequestContext, request: Any) -> str:
         await self._part("handle")
@@ -510,7 +510,7 @@ async def test_a_request_in_two_parts_is_idle_while_it_only_reads() -> None:
     assert bench.broker.idle
     await two.finish("read")
     assert two.told == ["handle", "read", "the reply"]
-    assert bench.broker._reads == {}
+    assert bench.broker.tasks._reads == {}
     await bench.broker.close()
 
 
@@ -522,7 +522,7 @@ async def test_what_has_effects_goes_on_without_its_client_and_nothing_is_read_a
     await two.finish("handle")
     await two.finish("read")
     assert two.told == ["handle"]
-    assert bench.broker._reads == {}
+    assert bench.broker.tasks._reads == {}
     await bench.broker.close()
 
 
@@ -533,7 +533,7 @@ async def test_what_only_reads_ends_with_its_client() -> None:
     await two.finish("handle")
     await two.leave()
     assert two.told == ["handle", "read ends"]
-    assert bench.broker._reads == {}
+    assert bench.broker.tasks._reads == {}
     await bench.broker.close()
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
-from groupd.coordinator.runtime import broker
+from groupd.coordinator.runtime import request_tasks
 from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.runtime.log_shard import LINGER_MS
 from groupd.coordinator.runtime.shard_state import CoordinatorState
@@ -133,7 +133,7 @@ async def test_lg_24_a_write_larger_than_a_batch_is_refused_and_changes_nothing(
     reply = await bench.answer(commit("g", 7, metadata="x" * 4000))
     assert commit_errors(reply) == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert bench.shard.shard.state.groups == {}
-    assert bench.broker.event_counts.total() == 0
+    assert bench.broker.events.counts.total() == 0
     assert bench.shard.state is CoordinatorState.ACTIVE
     assert commit_errors(await bench.answer(commit("g", 7))) == [ErrorCode.NONE]
     await bench.broker.close()
@@ -469,13 +469,13 @@ async def test_closing_refuses_what_fails_on_the_way() -> None:
 
 async def test_closing_ends_even_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Fetch that was answered with an error of coordinators would stop Java's consumer."""
-    monkeypatch.setattr(broker, "CLOSE_TASKS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(request_tasks, "CLOSE_TIMEOUT_S", 0.01)
     bench = await Bench().start()
 
     async def endless(context: Any, request: Any) -> Any:
         await asyncio.Event().wait()
 
-    bench.broker.serve_data({MetadataRequest: DataRoute(endless)})
+    bench.broker.tasks.routes.update({MetadataRequest: DataRoute(endless)})
     lost: list[bool] = []
     replies = bench.ask(MetadataRequest(None), lost=lambda: lost.append(True))
     await settle()

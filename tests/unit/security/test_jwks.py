@@ -139,9 +139,12 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("refresh_ms", [3_600_000, 2**62])
-def test_keys_are_fetched_until_they_come_and_again_for_an_unknown_kid(refresh_ms: int) -> None:
+def test_keys_are_fetched_until_they_come_and_again_for_an_unknown_kid(
+    refresh_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACKOFF_S", 0.001)
     provider = Provider(OSError("down"), b"{", jwks(FIRST), jwks(SECOND))
-    keys = HttpsKeys("https://idp.test", refresh_ms, 1, 1, provider)
+    keys = HttpsKeys("https://idp.test", refresh_ms, provider)
     try:
         provider.wait(3)
         until(lambda: kids(keys.current()) == ["first"])

@@ -41,7 +41,7 @@ class World:
         self.cluster = cluster
         self.bench = bench
         self.desk = Desk(cluster.plane, bench.clock, slots)
-        bench.broker.serve_data({Borrow: self.desk.route})
+        bench.broker.tasks.routes.update({Borrow: self.desk.route})
 
     def connect(self):
         return Member(self)

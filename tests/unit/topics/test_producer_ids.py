@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.topics import producer_ids
 from groupd.coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
@@ -33,10 +34,11 @@ async def test_a_restart_skips_the_rest_of_the_block(cluster):
     assert await init(cluster) == (ErrorCode.NONE, BLOCK_SIZE, 0)
 
 
-async def test_blocks_follow_each_other(cluster):
-    ids = ProducerIds(cluster.store, block_size=2)
+async def test_blocks_follow_each_other(cluster, monkeypatch):
+    monkeypatch.setattr(producer_ids, "BLOCK_SIZE", 2)
+    ids = ProducerIds(cluster.store)
     assert [await ids.next() for _ in range(2)] == [0, 1]
-    other = ProducerIds(cluster.store, block_size=2)
+    other = ProducerIds(cluster.store)
     assert await other.next() == 2
     assert await ids.next() == 4
 

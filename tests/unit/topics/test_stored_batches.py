@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.topics import stored_batches
 from groupd.coordinator.topics.appends import ArrivalOrder
 from groupd.coordinator.topics.stored_batches import TailCache, within
 from groupd.storage.log import StoredBatch
@@ -43,8 +44,10 @@ def test_a_gap_empties_the_log():
     assert cache.size == 10
 
 
-def test_bounds():
-    cache = TailCache(log_bytes_max=25, total_bytes_max=40)
+def test_bounds(monkeypatch):
+    monkeypatch.setattr(stored_batches, "LOG_BYTES_MAX", 25)
+    monkeypatch.setattr(stored_batches, "TOTAL_BYTES_MAX", 40)
+    cache = TailCache()
     for base in range(3):
         cache.add("a", batch(base))
     assert (cache.size, cache.read("a", 0, 100, True)) == (20, None)

@@ -31,6 +31,8 @@ KEYS_MAX = 1000
 TIMEOUT_S = 10.0
 EARLY_S = 60.0
 """An unknown kid causes at most one early fetch of the keys in this time."""
+BACKOFF_S = 0.1
+BACKOFF_MAX_S = 10.0
 LONGEST_S = 1e9
 """Some thirty years: a thread cannot wait for much longer."""
 KIDS_MAX = 16
@@ -149,20 +151,17 @@ class HttpsKeys:
     """The keys behind an https address.
 
     A thread fetches them at once, then every `refresh_ms`, and early when a token names an unknown
-    kid. After an error it fetches again after `backoff_ms`, then after twice as long each time, up
-    to `backoff_max_ms`. `fetch(url)` returns the JWKS, or raises OSError."""
+    kid. After an error it fetches again after `BACKOFF_S`, then after twice as long each time, up
+    to `BACKOFF_MAX_S`. `fetch(url)` returns the JWKS, or raises OSError."""
 
     def __init__(
         self,
         url: str,
         refresh_ms: int,
-        backoff_ms: int = 100,
-        backoff_max_ms: int = 10_000,
         fetch: Callable[[str], bytes] | None = None,
     ) -> None:
         self._url = url
         self._refresh_s = min(refresh_ms / 1000, LONGEST_S)
-        self._backoff_s = backoff_ms / 1000, min(backoff_max_ms / 1000, LONGEST_S)
         self._fetch = fetch or fetch_https
         self._keys: tuple[SigningKey, ...] = ()
         self._kids = UnknownKids(time.monotonic)
@@ -192,7 +191,7 @@ class HttpsKeys:
                 failures += 1
                 log.warning("JWKS not fetched; the keys before stay", url=self._url, reason=error)
                 # An unknown kid does not shorten this pause.
-                self._ended.wait(pause_after(failures, *self._backoff_s))
+                self._ended.wait(pause_after(failures, BACKOFF_S, BACKOFF_MAX_S))
                 continue
             failures = 0
             self._asked.wait(self._refresh_s)

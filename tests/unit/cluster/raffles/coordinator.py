@@ -11,7 +11,7 @@ from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.runtime.coordinator_types import CoordinatorTopic, CoordinatorType, KeyType
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
 from groupd.coordinator.runtime.log_shard import LogShard
-from groupd.coordinator.runtime.machine import LoadedMachine, QuietMachine
+from groupd.coordinator.runtime.machine import LoadedMachine, Machine
 from groupd.coordinator.runtime.served_shards import ServedShards
 from groupd.coordinator.runtime.shard_state import RuntimeParts
 from groupd.coordinator.runtime.waiting import Callback
@@ -43,7 +43,7 @@ RAFFLES = CoordinatorType(
 )
 
 
-class RaffleMachine(QuietMachine):
+class RaffleMachine(Machine):
     """`sold`: the tickets of each raffle. A record is a raffle and its tickets so far."""
 
     def __init__(self) -> None:

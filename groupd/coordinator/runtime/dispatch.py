@@ -68,7 +68,7 @@ def is_long(topics: Sequence[Any]) -> bool:
     return len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
 
 
-def cut(topics: Iterable[AskedTopic]) -> Steps[list[tuple[AskedTopic, ...]]]:
+def split_topics(topics: Iterable[AskedTopic]) -> Steps[list[tuple[AskedTopic, ...]]]:
     """Returns the topics cut into pieces. A topic with many partitions is in several of them."""
     pieces: list[tuple[AskedTopic, ...]] = []
     piece: list[AskedTopic] = []
@@ -101,7 +101,7 @@ def ask_in_pieces(
     """Ask the pieces of a request, which are `requests`. `place` hands over each piece, and `merge`
     makes one reply out of all replies."""
     waiter = context.token
-    gather = Gather(waiter, len(requests), merge, broker.work_on)
+    gather = Gather(waiter, len(requests), merge, broker.work.answer)
     for index, request in enumerate(requests):
         if index:
             yield
@@ -109,7 +109,7 @@ def ask_in_pieces(
         place(broker, broker.part(context, part), request)
 
 
-def joined(parts: Iterable[Sequence[Answered]]) -> Steps[Sequence[Answered]]:
+def merge_topics(parts: Iterable[Sequence[Answered]]) -> Steps[Sequence[Answered]]:
     """Returns the topics of all partial replies: one entry for each topic, in the order in which
     they first appear."""
     found: dict[tuple[str, bytes], list[Answered]] = {}
