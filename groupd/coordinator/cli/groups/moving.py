@@ -9,22 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from groupd.coordinator.cli.command_errors import fail, note
 from groupd.coordinator.cli.groups.flags import LogLocation
-from groupd.coordinator.cli.groups.past import (
+from groupd.coordinator.cli.groups.history_source import (
     cluster_source,
-    fail,
-    note,
-    now_ms,
     open_source,
     past_state,
     run,
 )
-from groupd.coordinator.cli.groups.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import list_groups
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.cli.parse import FORMS, UsageError, parse_time
+from groupd.coordinator.cli.parse import FORMS, UsageError, now_ms, parse_time
+from groupd.coordinator.cli.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.mover import (

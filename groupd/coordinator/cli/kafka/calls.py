@@ -80,13 +80,6 @@ class ClusterMetadata(Struct, frozen=True):
     topics: Mapping[str, TopicMetadata]
 
 
-def check(connection: BlockingConnection, error: ErrorCode, message: str | None = None) -> None:
-    """Raises KafkaError unless `error` is NONE."""
-    if error:
-        text = f"{error.name}: {message}" if message else error.name
-        raise KafkaError(f"{connection.where} refused: {text}")
-
-
 def metadata(
     connection: BlockingConnection, topics: Sequence[str] | None, *, strict: bool = True
 ) -> ClusterMetadata:
