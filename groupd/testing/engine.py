@@ -69,6 +69,8 @@ class HarnessOptions(Struct, frozen=True):
     advertised: tuple[str, int] | None = None
     record: str | None = None
     """The file to record to; None = no recording."""
+    record_max_bytes: int = 1 << 30
+    """The size of the file at which the recording ends."""
     security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
@@ -78,9 +80,7 @@ class Engine:
     def __init__(
         self,
         options: HarnessOptions,
-        *,
         config: CoordinatorConfig | None = None,
-        host: Host | None = None,
     ) -> None:
         self.options = options
         self.secured = Secured(options.security, options.listen[0])
@@ -110,7 +110,7 @@ class Engine:
         self.control: ControlHandler | None = None
         """Answers the requests to `/control` of the admin port."""
         self.keep_connected = True
-        self.host = host or _host(options)
+        self.host = _host(options)
         """Every call that changes something in the broker goes through `host.call`, so that it is
         recorded."""
         self._restarting = asyncio.Lock()
@@ -388,4 +388,4 @@ def _host(options: HarnessOptions) -> Host:
     from groupd.coordinator.recording.head import HARNESS, Head
     from groupd.coordinator.recording.recorder import Recorder
 
-    return Recorder(options.record, Head(HARNESS))
+    return Recorder(options.record, Head(HARNESS), bytes_max=options.record_max_bytes)

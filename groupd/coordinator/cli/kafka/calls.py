@@ -201,7 +201,7 @@ def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
     return {(topic.name, one.partition): one.error for topic in topics for one in topic.partitions}
 
 
-ASKED_AT_ONCE = 100
+GROUPS_PER_REQUEST = 100
 """The most groups that one request describes."""
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -274,9 +274,9 @@ def _described(
     made_of: Callable[[Any], KafkaGroup],
 ) -> dict[str, KafkaGroup]:
     found = {}
-    for start in range(0, len(group_ids), ASKED_AT_ONCE):
+    for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
         reply: DescribeGroupsReply | ConsumerGroupDescribeReply = connection.call(
-            request(tuple(group_ids[start : start + ASKED_AT_ONCE]))
+            request(tuple(group_ids[start : start + GROUPS_PER_REQUEST]))
         )
         for one in reply.groups:
             if one.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
