@@ -3,7 +3,7 @@ slices.
 
 Times are milliseconds, sizes are members or partitions. An operator may change
 `group.consumer.assignment.interval.ms`, a test `consumer_target_linger_ms` ("linger" below) and
-`consumer_large_group_size` (`config/constants.py`). The decision records give the reasons for
+`consumer_large_group_size` (`config/internal_limits.py`). The decision records give the reasons for
 single numbers: docs/adr/0020 (targets in slices), 0021 (one target for members that join together),
 0025 (free partitions).
 """
