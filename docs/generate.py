@@ -21,8 +21,7 @@ if __name__ == "__main__":
 from docs.packages import picture  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
-from groupd.coordinator.config.constants import WITHOUT_EFFECT  # noqa: E402
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY  # noqa: E402
+from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, WITHOUT_EFFECT  # noqa: E402
 from groupd.coordinator.config.settings import descriptions  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402

@@ -69,6 +69,8 @@ class HarnessOptions(Struct, frozen=True):
     advertised: tuple[str, int] | None = None
     record: str | None = None
     """The file to record to; None = no recording."""
+    record_max_bytes: int = 1 << 30
+    """The size of the file at which the recording ends."""
     security: SecurityOptions = field(default_factory=SecurityOptions)
 
 
@@ -78,9 +80,7 @@ class Engine:
     def __init__(
         self,
         options: HarnessOptions,
-        *,
         config: CoordinatorConfig | None = None,
-        host: Host | None = None,
     ) -> None:
         self.options = options
         self.secured = Secured(options.security, options.listen[0])
@@ -110,7 +110,7 @@ class Engine:
         self.control: ControlHandler | None = None
         """Answers the requests to `/control` of the admin port."""
         self.keep_connected = True
-        self.host = host or _host(options)
+        self.host = _host(options)
         """Every call that changes something in the broker goes through `host.call`, so that it is
         recorded."""
         self._restarting = asyncio.Lock()
@@ -151,7 +151,7 @@ class Engine:
         self.broker.events.listeners += (self._on_events, self.invariants.on_events)
         self.broker.events.listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
-        daemon.data_plane.catalogue.add_listener(self.watch.changed)
+        daemon.parts.data_plane.catalogue.add_listener(self.watch.changed)
         if self._unsecured:
             self._unsecured = False
             await secure(self.ask, self.secured)
@@ -247,7 +247,7 @@ class Engine:
         return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
 
     def _catalogue(self) -> TopicCatalogue:
-        return self.daemon.data_plane.catalogue
+        return self.daemon.parts.data_plane.catalogue
 
     def _owns(self, group_id: str, topic: str, partition: int) -> bool:
         shown = self.describe(group_id)
@@ -280,7 +280,7 @@ class Engine:
         turns = 0
         while turns < SETTLE_TURNS:
             await asyncio.sleep(0)
-            cleaning = self.daemon.topic_cleaner.busy
+            cleaning = self.daemon.parts.topic_cleaner.busy
             if (self.broker.idle and not cleaning) or self.store.held_appends:
                 turns += 1
             else:
@@ -288,7 +288,7 @@ class Engine:
 
     async def end_transactions(self) -> None:
         """Wait for the markers of the transactions whose producers know that they have ended."""
-        while self.daemon.ending_transactions and not self.store.held_appends:
+        while self.daemon.parts.transactions.ending and not self.store.held_appends:
             await asyncio.sleep(0)
 
     async def advance(self, ms: int, *, keep_connected: bool) -> int:
@@ -302,12 +302,12 @@ class Engine:
     async def _settle_effects(self) -> None:
         """Settle, but only if there is something to wait for: advancing by days of retention fires
         thousands of timers, and most of them do nothing."""
-        if self.broker.writer.busy or self.daemon.topic_cleaner.busy:
+        if self.broker.writer.busy or self.daemon.parts.topic_cleaner.busy:
             await self.settle()
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
         """The log of a topic's partition. It is opened if it is not open yet."""
-        partitions = self.daemon.data_plane.partitions
+        partitions = self.daemon.parts.data_plane.partitions
         return await self.host.wait_for(
             "open-log",
             lambda: partitions.readable(topic, partition),
@@ -388,4 +388,4 @@ def _host(options: HarnessOptions) -> Host:
     from groupd.coordinator.recording.head import HARNESS, Head
     from groupd.coordinator.recording.recorder import Recorder
 
-    return Recorder(options.record, Head(HARNESS))
+    return Recorder(options.record, Head(HARNESS), bytes_max=options.record_max_bytes)

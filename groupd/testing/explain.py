@@ -22,7 +22,7 @@ LOOKED_FOR_SHOWN = 10
 
 def find_topic(engine: Engine, name: str) -> Topic:
     """The topic called `name`. Raises NotFound."""
-    found = engine.daemon.data_plane.catalogue.topic(name)
+    found = engine.daemon.parts.data_plane.catalogue.topic(name)
     if found is None:
         known = topic_names(engine)
         hint = did_you_mean(name, known)
@@ -32,7 +32,7 @@ def find_topic(engine: Engine, name: str) -> Topic:
 
 def topic_names(engine: Engine) -> list[str]:
     """The names of all topics except internal ones."""
-    topics = engine.daemon.data_plane.catalogue.topics()
+    topics = engine.daemon.parts.data_plane.catalogue.topics()
     return [topic.name for topic in topics if not topic.internal]
 
 

@@ -156,7 +156,7 @@ class GroupCoordinator(ClientCalls):
         `users`: name -> password; with SSL each has a certificate instead. `mechanisms`: those of
         SASL. `acls`: rules such as "billing may READ topic orders-*"; None = every client may do
         everything. Raises coordinator.daemon.daemon.CannotStart,
-        coordinator.config.coordinator_config.ConfigError.
+        coordinator.config.settings.ConfigError.
 
         >>> c = GroupCoordinator.start({"orders": 6}, {"num.partitions": 3}, clock="frozen")
         >>> c.clock

@@ -122,7 +122,7 @@ class OffsetOperations:
         closed."""
         committed = self._committed(group)
         topics = {topic for topic, _ in committed} | self._subscribed(group)
-        catalogue = self._engine.daemon.data_plane.catalogue
+        catalogue = self._engine.daemon.parts.data_plane.catalogue
         known = [found for name in sorted(topics) if (found := catalogue.topic(name)) is not None]
         return [
             PartitionReader(

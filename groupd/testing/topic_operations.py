@@ -188,7 +188,7 @@ class TopicOperations:
         >>> groupd.topics()
         {'orders': 3}
         """
-        catalogue = self._engine.daemon.data_plane.catalogue
+        catalogue = self._engine.daemon.parts.data_plane.catalogue
         return {topic.name: topic.partitions for topic in catalogue.topics() if not topic.internal}
 
     async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
@@ -297,7 +297,7 @@ class _Waiting:
         restarts."""
         if not self._engine.running:
             return []
-        topic = self._engine.daemon.data_plane.catalogue.topic(self._name)
+        topic = self._engine.daemon.parts.data_plane.catalogue.topic(self._name)
         if topic != self._topic:
             self.close()
             self._topic = topic

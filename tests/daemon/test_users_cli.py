@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import json
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli import users_work as password_module
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.cli.parse import UsageError
+from groupd.coordinator.cli.users import read_password
 from groupd.testing.harness import GroupCoordinator
 
 Run = Callable[..., tuple[int, str, str]]
@@ -116,10 +117,10 @@ def test_a_person_types_the_password_twice(monkeypatch: pytest.MonkeyPatch) -> N
             return True
 
     typed: list[str] = []
-    monkeypatch.setattr(password_module.getpass, "getpass", lambda prompt: typed.pop(0))
-    monkeypatch.setattr(password_module.sys, "stdin", Terminal())
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: typed.pop(0))
+    monkeypatch.setattr(sys, "stdin", Terminal())
     typed[:] = ["hush", "hush"]
-    assert password_module.read_password(None, "alice") == "hush"
+    assert read_password(None, "alice") == "hush"
     typed[:] = ["hush", "husch"]
     with pytest.raises(UsageError, match="not the same"):
-        password_module.read_password(None, "alice")
+        read_password(None, "alice")

@@ -31,7 +31,7 @@ from tests.support.raw import api_versions, frame
 with atheris.instrument_imports(include=["groupd"]):
     from groupd.coordinator.daemon.daemon import Daemon
     from groupd.coordinator.daemon.options import DaemonOptions
-    from tests.support.with_constants import configured
+    from tests.support.with_internal_limits import configured
 
 PATIENCE_S = 0.3
 HANGS_S = 60.0

@@ -193,14 +193,14 @@ class Soak:
             await self.create(f"of-day-{day}")
             await self.produce(f"of-day-{day}", 0, self.batch(b"d"))
             old = f"of-day-{day - 3}"
-            if self.daemon.data_plane.catalogue.topic(old) is not None:
+            if self.daemon.parts.data_plane.catalogue.topic(old) is not None:
                 await self.ask(DeleteTopicsRequest(((old, NO_TOPIC_ID),)), 6)
 
     async def settle(self) -> None:
         turns = 0
         while turns < 3:
             await asyncio.sleep(0)
-            busy = self.daemon.topic_cleaner.busy or not self.daemon.broker.idle
+            busy = self.daemon.parts.topic_cleaner.busy or not self.daemon.broker.idle
             turns = 0 if busy else turns + 1
 
     async def pass_time(self) -> None:
@@ -222,7 +222,7 @@ class Soak:
                 )
             )
         gc.collect()
-        plane, catalogue = self.daemon.data_plane, self.daemon.data_plane.catalogue
+        plane, catalogue = self.daemon.parts.data_plane, self.daemon.parts.data_plane.catalogue
         logs = [
             log
             for topic in catalogue.topics()

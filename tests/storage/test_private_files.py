@@ -34,7 +34,7 @@ async def serve(directory: Path) -> list[str]:
     daemon = Daemon(DaemonOptions(("127.0.0.1", 0), admin=None, data_dir=directory))
     with capture_logs() as lines:
         await daemon.start()
-    await daemon.data_plane.create_missing([("orders", 1)])
+    await daemon.parts.data_plane.create_missing([("orders", 1)])
     found = {path.name: rights(path) for path in directory.iterdir()}
     await daemon.stop()
     new = {"groupd.sqlite", "groupd.sqlite-wal", "groupd.sqlite-shm", "groupd.sqlite.lock"}

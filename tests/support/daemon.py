@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.ports import free_ports
 from tests.support.process import ChildProcess, wait_until
-from tests.support.with_constants import NAMES
+from tests.support.with_internal_limits import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^groupd ready (kafka=\S+(?: \S+=\S+)* admin=\S+)$")
@@ -50,7 +50,7 @@ def refused(arguments: Sequence[str], directory: Path) -> str:
 class Daemon:
     """One data directory and the process that serves it.
 
-    `settings` may name constants, too (`tests.support.with_constants`).
+    `settings` may name constants, too (`tests.support.with_internal_limits`).
 
     `start`, `stop` (SIGTERM, exit code 0 within 5 s), `kill` (SIGKILL), `restart` (same ports, same
     data). `env` is added to the environment. `bootstrap` and `admin_url` are the real addresses
@@ -106,7 +106,9 @@ class Daemon:
     def command(self) -> list[str]:
         """The command line, with the ports of the last start if there was one."""
         constants = [f"{name}={value}" for name, value in self._settings.items() if name in NAMES]
-        started = ["tests.support.with_constants", ",".join(constants)] if constants else ["groupd"]
+        started = (
+            ["tests.support.with_internal_limits", ",".join(constants)] if constants else ["groupd"]
+        )
         command = [sys.executable, "-m", *started, "serve"]
         if "listeners" not in self._settings:
             command += ["--listen", f"{self.host}:{self.port}"]

@@ -18,7 +18,7 @@ from tests.support.admin import create_topics, wait_for_broker
 from tests.support.ports import free_ports
 from tests.support.process import ChildProcess
 from tests.support.toolchain import java, oracle_classpath
-from tests.support.with_constants import NAMES
+from tests.support.with_internal_limits import NAMES
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0

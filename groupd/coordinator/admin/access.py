@@ -25,8 +25,8 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from groupd.coordinator.admin.admin_limits import is_loopback
 from groupd.coordinator.admin.http_messages import Headers, HttpReply, text
-from groupd.coordinator.admin.places import is_loopback
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.server.by_network import network_of

@@ -28,7 +28,7 @@ from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.metadata import TransactionState
 
-SAMPLES_AT_ONCE = 64
+SAMPLES_PER_STEP = 64
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
 RESULTS = ("committed", "aborted", "timed_out", "expired")
@@ -83,7 +83,7 @@ def text_steps(families: Collector) -> Generator[None, None, bytes]:
     `_created`; ours have none."""
     text = bytearray()
     for family in families.collect():
-        parts = chunks(family.samples, SAMPLES_AT_ONCE)
+        parts = chunks(family.samples, SAMPLES_PER_STEP)
         head = True
         for samples in chain((next(parts, []),), parts):
             part = Metric(family.name, family.documentation, family.type)

@@ -141,7 +141,7 @@ def deprecated(groups: int, by_state: Mapping[str, int], offsets: int) -> Iterab
         yield gauge(name, f"Classic groups in state {state}.", by_state[state])
 
 
-AT_ONCE = 500
+GROUPS_PER_STEP = 500
 
 
 class GroupCounts:
@@ -160,9 +160,9 @@ def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
     counts = GroupCounts()
     for shard in broker.shards:
         counts.offsets += shard.shard.offset_count()
-        for groups in chunks(list(shard.shard.state.groups.values()), AT_ONCE):
+        for groups in chunks(list(shard.shard.state.groups.values()), GROUPS_PER_STEP):
             counts.by_state.update((group.type_name, group.state_name()) for group in groups)
-            if len(groups) == AT_ONCE:
+            if len(groups) == GROUPS_PER_STEP:
                 yield
         yield
     return counts

@@ -28,6 +28,18 @@ import structlog
 from msgspec.structs import replace
 
 from groupd.coordinator.admin.access import AdminAccess, Caller, Role
+from groupd.coordinator.admin.admin_limits import (
+    ACTIONS,
+    CONTROL,
+    FILES,
+    METRICS,
+    PROBES,
+    REQUESTS_MAX,
+    STREAMS,
+    AdminHosts,
+    AdminLimit,
+    kind_of,
+)
 from groupd.coordinator.admin.http_messages import (
     Answer,
     ControlHandler,
@@ -38,18 +50,6 @@ from groupd.coordinator.admin.http_messages import (
     Refusal,
     text,
     wants_page,
-)
-from groupd.coordinator.admin.places import (
-    ACTIONS,
-    CONTROL,
-    FILES,
-    METRICS,
-    PLACES,
-    PROBES,
-    STREAMS,
-    AdminHosts,
-    Places,
-    kind_of,
 )
 from groupd.coordinator.admin.tls import Accepted, AdminTls, streams, subject_of
 
@@ -112,8 +112,8 @@ class AdminServer:
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._unasked = Places(UNASKED_MAX)
-        self._places = {kind: Places(count) for kind, count in PLACES.items()}
+        self._unasked = AdminLimit(UNASKED_MAX)
+        self._limits = {kind: AdminLimit(count) for kind, count in REQUESTS_MAX.items()}
         self._loaded = False
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -129,9 +129,9 @@ class AdminServer:
         that are being answered go on: one of them may have asked for this."""
         if self._server is not None:
             self._server.close()
-        for places in (self._unasked, *self._places.values()):
-            places.abort_waiting()
-        self._places[STREAMS].abort_all()
+        for limit in (self._unasked, *self._limits.values()):
+            limit.abort_waiting()
+        self._limits[STREAMS].abort_all()
 
     def _accept(self, accepted: socket.socket) -> None:
         client = _AdminConnection(accepted)
@@ -201,23 +201,23 @@ class AdminServer:
             return
         self._unasked.give_back(client)
         kind = self._kind(asked)
-        places, head = self._places[kind], asked.method == "HEAD"
-        if reply is None and not places.take(client):
+        limit, head = self._limits[kind], asked.method == "HEAD"
+        if reply is None and not limit.take(client):
             retry = (("Retry-After", str(RETRY_AFTER_S)),)
-            reply = text(f"busy: all {places.count} places for {kind} are taken", 503, retry)
+            reply = text(f"busy: all {limit.count} places for {kind} are taken", 503, retry)
         if reply is not None:
             await send(reply, head=head)
             return
         try:
             answer = await self._answer(asked, kind)
             if isinstance(answer, HttpStream):
-                places.wait_for_client(client, _address(writer))
+                limit.wait_for_client(client, _address(writer))
                 await http_wire.send_stream(connection, writer, answer, SEND_TIMEOUT_S, head=head)
                 return
-            places.wait_for_client(client)
+            limit.wait_for_client(client)
             await send(answer, head=head)
         finally:
-            places.give_back(client)
+            limit.give_back(client)
 
     async def _asked(
         self,

@@ -117,11 +117,7 @@ class OffsetPages:
 
 def _row(step: MoveStep) -> dict[str, Any]:
     return {
-        "topic": step.topic,
-        "partition": step.partition,
-        "from": step.before,
-        "to": step.after,
-        "action": step.action.value,
+        **step.row,
         "records": _skipped(step),
         "warning": step.warning,
         "writes": step.is_write,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import ssl
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from groupd.coordinator.admin.access import VARIABLE
+from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.parse import UsageError, real_port
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
@@ -22,6 +25,7 @@ TIMEOUT_S = 10.0
 REDIRECT = 307
 """The status with which a node answers if another node of its cluster serves the group."""
 _TOKEN_FILE_MAX = 65536
+_NEXT = re.compile(r'<(/[^>]*)>; rel="next"')
 
 Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
 AdminTokenFile = Annotated[
@@ -150,3 +154,61 @@ def _tls(path: Path) -> ssl.SSLContext:
     except OSError as error:  # also an ssl.SSLError
         reason = error.strerror if not isinstance(error, ssl.SSLError) else "no PEM certificates"
         raise UsageError(f"--admin-ca-file {path}: {reason}") from None
+
+
+# Pages ------------------------------------------------------------------------------------------
+
+
+def get(admin: AdminPort, path: str) -> Any:
+    """Returns the daemon's answer as plain data. If there is none, or it is an error, the command
+    prints one line and ends with exit code 1."""
+    return next(get_pages(admin, path))
+
+
+def get_pages(admin: AdminPort, path: str) -> Iterator[Any]:
+    """As `get`, for an answer that may have several pages: yields them."""
+    try:
+        yield from pages(admin, path)
+    except NoAnswer as error:
+        fail(str(error))
+
+
+def pages(admin: AdminPort, path: str, timeout_s: float = TIMEOUT_S) -> Iterator[Any]:
+    """As `get_pages`, for a command that goes on without an answer. Raises NoAnswer."""
+    following: str | None = path
+    while following is not None:
+        page, following = _page(admin, following, timeout_s)
+        yield page
+
+
+def nodes_of(admin: AdminPort) -> list[AdminPort]:
+    """The admin ports of all nodes of the cluster; only `admin` itself if its daemon is in no
+    cluster. If other machines cannot reach a node's admin port, a line is printed on stderr."""
+    try:
+        reply = admin.get("/cluster")
+    except NoAnswer as error:
+        fail(str(error))
+    if reply.status != 200:
+        return [admin]
+    ports = []
+    for node in json.decode(reply.body)["nodes"]:
+        url = urlsplit(node["admin"])
+        if url.netloc:
+            ports.append(replace(admin, address=url.netloc))
+        else:
+            print(f"node {node['node']} is not asked: its admin port is local", file=sys.stderr)
+    return ports
+
+
+def _page(admin: AdminPort, path: str, timeout_s: float) -> tuple[Any, str | None]:
+    """Returns the answer, and the path of the next page. Raises NoAnswer."""
+    reply = admin.get(path, timeout_s)
+    if reply.status != 200:
+        raise NoAnswer(reply.body.strip(), reply.status)
+    link = _NEXT.fullmatch(reply.headers.get("Link", ""))
+    try:
+        return json.decode(reply.body), None if link is None else link[1]
+    except DecodeError:
+        raise NoAnswer(
+            f"{admin.address} does not answer as groupd does: is it its admin port?"
+        ) from None

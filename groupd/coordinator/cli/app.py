@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from groupd.coordinator.cli import health, show_config
@@ -17,9 +15,6 @@ from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
 from groupd.coordinator.cli.topics import app as topics_app
 from groupd.coordinator.cli.users import app as users_app
-
-# typer has its own copy of click and exports only this subclass of click's usage error.
-TyperUsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="groupd",

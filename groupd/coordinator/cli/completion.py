@@ -6,11 +6,11 @@ if the daemon refuses the command's token.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from urllib.parse import urlencode
 
 import typer
+from msgspec import MsgspecError, json
 
 from groupd.coordinator.cli.admin_port import DEFAULT_ADMIN, NoAnswer, admin_port
 from groupd.coordinator.cli.parse import UsageError
@@ -42,8 +42,8 @@ def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
         # itself is left out, and needs no completion.)
         query = {"limit": GROUPS_MAX, **({"after": incomplete} if incomplete else {})}
         reply = port.get(f"/groups?{urlencode(query)}", ANSWER_S)
-        rows = json.loads(reply.body) if reply.status == 200 else []
+        rows = json.decode(reply.body) if reply.status == 200 else []
         names = [row["group_id"] for row in rows]
-    except (NoAnswer, UsageError, ValueError, TypeError, KeyError):
+    except (NoAnswer, UsageError, MsgspecError, TypeError, KeyError):
         return []
     return [name for name in names if name.startswith(incomplete)]

@@ -3,26 +3,30 @@ control, and a daemon that is recorded."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import structlog
 
-from groupd.coordinator.admin.places import is_loopback
-from groupd.coordinator.cli.parse import UsageError
+from groupd.coordinator.admin.admin_limits import is_loopback
+from groupd.coordinator.cli.parse import UsageError, one_of
+from groupd.coordinator.cli.serve_flags import ServeFlags
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.host import Host
 from groupd.coordinator.recording.head import SERVE, Head
 from groupd.coordinator.recording.recorder import Recorder
 from groupd.storage.open import create_reader
 from groupd.testing.control_api import ControlApi
 from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
-from groupd.testing.security import MECHANISMS, PLAIN, ProtocolName, SecurityOptions
-from groupd.testing.security import SECURITY_PROTOCOLS as SECURITY_PROTOCOLS
+from groupd.testing.security import (
+    MECHANISMS,
+    PLAIN,
+    SECURITY_PROTOCOLS,
+    ProtocolName,
+    SecurityOptions,
+)
 
 
 class RecordedDaemon(Daemon):
@@ -53,20 +57,14 @@ MEMORY = "memory://"
 
 
 class ControlledDaemon:
-    """The part of a `Daemon` that `serve` needs, around an embedded broker. `recording`: the file
-    and its largest size in bytes. Raises UsageError for flags that exclude each other."""
+    """The part of a `Daemon` that `serve` needs, around an embedded broker. Raises UsageError for
+    flags that exclude each other."""
 
-    def __init__(
-        self,
-        options: DaemonOptions,
-        *,
-        anywhere: bool,
-        recording: tuple[Path, int] | None = None,
-        security: str = "PLAINTEXT",
-    ) -> None:
+    def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
         assert options.admin is not None
         host = options.admin[0]
-        if not anywhere and not is_loopback(host):
+        security = one_of(flags.control_security, "--control-security", SECURITY_PROTOCOLS)
+        if not flags.control_anywhere and not is_loopback(host):
             raise UsageError(
                 f"--control with --admin {host}: whoever reaches it can do anything; use a "
                 "loopback address, or --control-anywhere if that is meant"
@@ -79,13 +77,14 @@ class ControlledDaemon:
             admin=options.admin,
             control=True,
             advertised=options.advertised,
+            record=None if flags.record is None else str(flags.record),
+            record_max_bytes=flags.record_max << 20,
             security=SecurityOptions(
                 cast(ProtocolName, security),
                 mechanisms=tuple(one for one in MECHANISMS if one != PLAIN),
             ),
         )
-        recorder = None if recording is None else _recorder(*recording)
-        self._engine = Engine(harness, config=options.config, host=recorder)
+        self._engine = Engine(harness, options.config)
         self._engine.control = ControlApi(Operations(self._engine))
         self._public = not is_loopback(host)
 
@@ -106,9 +105,7 @@ class ControlledDaemon:
         await self._engine.stop()
 
     async def lost(self) -> str:
-        """Never returns: no other process can take over a store in memory."""
-        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        return await never
+        return await self._engine.store.lost()
 
     @property
     def has_certificates(self) -> bool:
@@ -125,10 +122,3 @@ class ControlledDaemon:
     def admin_address(self) -> tuple[str, int]:
         assert self._engine.admin is not None
         return self._engine.admin
-
-
-def _recorder(path: Path, bytes_max: int) -> Host:
-    from groupd.coordinator.recording.head import HARNESS, Head
-    from groupd.coordinator.recording.recorder import Recorder
-
-    return Recorder(path, Head(HARNESS), bytes_max=bytes_max)

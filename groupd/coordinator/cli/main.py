@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.parse import UsageError
@@ -49,12 +49,14 @@ def _run(words: list[str]) -> NoReturn:
     # Imported here, because a daemon does not need typer to start.
     import typer
 
-    from groupd.coordinator.cli.app import TyperUsageError, app
+    from groupd.coordinator.cli.app import app
 
+    # typer has its own copy of click and exports only this subclass of click's usage error.
+    usage_error: Any = typer.BadParameter.__base__
     command = typer.main.get_command(app)
     try:
         result = command.main(words, prog_name="groupd", standalone_mode=False)
-    except TyperUsageError as error:
+    except usage_error as error:
         where = getattr(error, "ctx", None)
         hint = f" (see `{where.command_path} --help`)" if where is not None else ""
         _usage(f"{error.format_message()}{hint}")

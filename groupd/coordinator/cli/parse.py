@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -216,6 +217,10 @@ _SECONDS_DIGITS = (9, 10)
 """The seconds since 1970 have this many digits between 1973 and 2286. Read as milliseconds, such a
 number would be a time in 1970."""
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def parse_time(text: str, now_ms: int) -> int:

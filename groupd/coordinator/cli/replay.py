@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import json
 
 from groupd.coordinator.cli.parse import UsageError, key_value
 
@@ -69,7 +69,7 @@ def _print(run: RecordingReplay, shown: list[Difference], *, as_json: bool, ever
         "ended": run.end or "torn",
     }
     if as_json:
-        typer.echo(json.dumps({**facts, "differences": [one.as_json() for one in shown]}))
+        typer.echo(json.encode({**facts, "differences": [one.as_json() for one in shown]}).decode())
         return
     ended = "" if run.end == "stopped" else f", {_ending(run)}"
     by = f"recorded by groupd {header.get('version')}{ended}"

@@ -106,7 +106,7 @@ def _options(flags: ServeFlags) -> DaemonOptions:
     cluster = _cluster(flags, has_listeners=bool(config.listeners))
     listen, admin = host_port(flags.listen, "--listen"), host_port(flags.admin, "--admin")
     if cluster:
-        from groupd.coordinator.cli.siblings import own_address, port_or_any
+        from groupd.coordinator.cli.multi_node import own_address, port_or_any
 
         if flags.listen == DEFAULT_LISTEN and not config.listeners:
             host = own_address(flags.store or "")
@@ -129,27 +129,20 @@ def _daemon(flags: ServeFlags, options: DaemonOptions) -> Served:
     """Returns the daemon that the flags ask for. Raises UsageError, StoreRefused."""
     from groupd.coordinator.daemon.daemon import Daemon
 
-    recording = None if flags.record is None else (flags.record, flags.record_max << 20)
     if flags.control:
         from groupd.coordinator.cli.controlled import ControlledDaemon
-        from groupd.testing.security import SECURITY_PROTOCOLS
 
-        return ControlledDaemon(
-            options,
-            anywhere=flags.control_anywhere,
-            recording=recording,
-            security=one_of(flags.control_security, "--control-security", SECURITY_PROTOCOLS),
-        )
+        return ControlledDaemon(options, flags)
     if flags.control_security != "PLAINTEXT":
         raise UsageError("--control-security: only with --control; see listeners")
-    if recording is not None:
+    if flags.record is not None:
         from groupd.coordinator.cli.controlled import RecordedDaemon
 
-        return RecordedDaemon(options, *recording)
+        return RecordedDaemon(options, flags.record, flags.record_max << 20)
     if flags.workers > 1:
-        from groupd.coordinator.cli.siblings import SiblingsDaemon
+        from groupd.coordinator.cli.multi_node import MultiNodeDaemon
 
-        return SiblingsDaemon(options, flags)
+        return MultiNodeDaemon(options, flags)
     return Daemon(options)
 
 

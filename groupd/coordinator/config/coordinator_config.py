@@ -10,32 +10,40 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from groupd.coordinator.config.admin_settings import AdminSettings, check_otel
-from groupd.coordinator.config.constants import REMOVED, WITHOUT_EFFECT, Constants
 from groupd.coordinator.config.data_settings import DataSettings
+from groupd.coordinator.config.internal_limits import InternalLimits
 from groupd.coordinator.config.node_settings import NodeSettings, limits_by_address
 from groupd.coordinator.config.security_settings import SecuritySettings, check_rights
 from groupd.coordinator.config.settings import (
     LISTENER_PREFIX,
+    ConfigError,
     checked_listener_key,
     listener_key,
     parse_value,
     setting,
     setting_text,
 )
-from groupd.coordinator.config.settings import (
-    ConfigError as ConfigError,  # users catch it by this name
-)
 from groupd.coordinator.suggest import did_you_mean
 
 _INT_MAX = 2**31 - 1
+
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "offsets.topic.replication.factor": "",
+    "ssl.keystore.type": "PEM",
+    "ssl.truststore.type": "PEM",
+}
+"""Keys of Kafka's files that are accepted but have no effect -> the only value that may be given;
+empty: any value."""
 
 PROTOCOLS = ("classic", "consumer")
 """The group protocols that groupd has. It has no `streams` and no `share`."""
 
 
 @dataclass(frozen=True)
-class CoordinatorConfig(AdminSettings, NodeSettings, DataSettings, SecuritySettings, Constants):
-    """All settings of the daemon, and its constants. Keys that Kafka does not have begin with
+class CoordinatorConfig(
+    AdminSettings, NodeSettings, DataSettings, SecuritySettings, InternalLimits
+):
+    """All settings of the daemon, and its internal limits. Keys that Kafka does not have begin with
     `groupd.`."""
 
     # Consumer groups (KIP-848)
@@ -141,8 +149,6 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
         own = listener_key(key).key if key.startswith(LISTENER_PREFIX) else key
         if own in WITHOUT_EFFECT:
             _check_without_effect(key, text, WITHOUT_EFFECT[own])
-        elif own in REMOVED:
-            raise ConfigError(f"{key} is no setting any more, remove it: {REMOVED[own]}")
         elif own != key:
             overrides[key] = _checked_override(key, text)
         elif key in FIELDS_BY_KEY:
@@ -183,19 +189,21 @@ def settings_of(config: CoordinatorConfig) -> dict[str, str]:
     return {**found, **{key: text for key, text in config.listener_overrides if not secret(key)}}
 
 
-def constants_of(config: CoordinatorConfig) -> dict[str, int]:
-    """The constants that a profile or a test has changed."""
-    values = {entry.name: getattr(config, entry.name) for entry in fields(Constants)}
-    return {name: value for name, value in values.items() if value != getattr(Constants, name)}
+def internal_limits_of(config: CoordinatorConfig) -> dict[str, int]:
+    """The internal limits that a profile or a test has changed."""
+    values = {entry.name: getattr(config, entry.name) for entry in fields(InternalLimits)}
+    return {name: value for name, value in values.items() if value != getattr(InternalLimits, name)}
 
 
-def with_constants(base: CoordinatorConfig, constants: Mapping[str, object]) -> CoordinatorConfig:
-    """`base` with the constants that `constants_of` has returned. Anything else in `constants` is
+def with_internal_limits(
+    base: CoordinatorConfig, limits: Mapping[str, object]
+) -> CoordinatorConfig:
+    """`base` with the limits that `internal_limits_of` has returned. Anything else in `limits` is
     ignored."""
-    names = {entry.name for entry in fields(Constants)}
+    names = {entry.name for entry in fields(InternalLimits)}
     known: dict[str, Any] = {
         name: value
-        for name, value in constants.items()
+        for name, value in limits.items()
         if name in names and isinstance(value, int) and value >= 0
     }
     return replace(base, **known)

@@ -51,7 +51,7 @@ def setting(
 
 class Described(Struct, frozen=True):
     """What a setting means. `why`: who changes it, and when. A value that nobody changes is a
-    constant (`constants.py`), not a setting."""
+    internal limit (`internal_limits.py`), not a setting."""
 
     meaning: str
     why: str

@@ -20,7 +20,7 @@ from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.long_work import LongWork
 
-AT_ONCE = 2000
+GROUPS_PER_PAGE = 2000
 """How many rows are read at a time: decoding them takes some milliseconds."""
 
 OK = 200
@@ -48,7 +48,7 @@ class Asking:
         self, *path: str, query: Mapping[str, str] | None = None
     ) -> AsyncGenerator[list[dict[str, Any]], None]:
         """All rows of a list, a page at a time. Raises Refusal."""
-        asked: Mapping[str, str] | None = {**(query or {}), "limit": str(AT_ONCE)}
+        asked: Mapping[str, str] | None = {**(query or {}), "limit": str(GROUPS_PER_PAGE)}
         while asked is not None:
             reply = await self.get(*path, query=asked)
             yield json.decode(reply.body)

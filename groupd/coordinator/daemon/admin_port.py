@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.admin.access import admin_access
+from groupd.coordinator.admin.admin_limits import is_loopback
 from groupd.coordinator.admin.groups import GroupRoutes
 from groupd.coordinator.admin.http_messages import ControlHandler
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
-from groupd.coordinator.admin.places import is_loopback
 from groupd.coordinator.admin.routes import AdminRoutes, add_telemetry
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.admin.tls import admin_tls

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from groupd.coordinator.advertised import advertised_address
-from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.node_id import CannotJoin
 from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.daemon.parts import DaemonParts
+from groupd.coordinator.daemon.parts import DaemonParts, assemble
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
@@ -32,7 +33,6 @@ from groupd.coordinator.server.listener import CannotListen
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.turns import fairness
-from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.tracing.tracing import Tracing
 from groupd.storage.log import LogError, Store, StoreNotReady, StoreRefused
 from groupd.storage.open import create_store, database_file
@@ -137,26 +137,13 @@ class Daemon:
 
     @property
     def parts(self) -> DaemonParts:
-        """The parts; set once the start has begun."""
+        """The parts; set once the store has been read."""
         assert self._parts is not None
         return self._parts
 
     @property
     def broker(self) -> Broker:
-        """The broker. Like the data plane it is there once the store is open."""
         return self.parts.broker
-
-    @property
-    def data_plane(self) -> DataPlane:
-        return self.parts.data_plane
-
-    @property
-    def topic_cleaner(self) -> TopicCleaner:
-        return self.parts.topic_cleaner
-
-    @property
-    def ending_transactions(self) -> bool:
-        return self.parts.ending_transactions
 
     # Start --------------------------------------------------------------------------------
 
@@ -175,15 +162,17 @@ class Daemon:
                 self._admin = DaemonAdmin(
                     options, options.admin, host, self.connections, self._stalls, self._control
                 )
-            parts = self._parts = DaemonParts(options.config, host, self._clock, self._wrap)
+            assignors = load_assignors(options.config.consumer_assignors)
+            clock = host.clock(self._clock)  # before the store is opened: a recorder needs it
             self._store = self._given_store or create_store(
                 options.store_url, options.data_dir, shared=options.cluster
             )
             self._warn_of_readers()
             store = self._store = await self._opened(self._store)
             trouble = "read"
-            await self._be_a_member(listeners)
-            await host.run("assemble", lambda: parts.assemble(store, self._member))
+            self._member = await self._connect_to_cluster(listeners)
+            await host.run("assemble", lambda: self._assemble(store, assignors, clock))
+            parts = self.parts
             tracing.follow(parts.broker.events.listeners, parts.config.node_id)
             await self._add_first_users()
             self._stalls.start()
@@ -234,20 +223,34 @@ class Daemon:
         if files:
             log.warning("every user of this machine may read what clients store", files=files)
 
-    async def _be_a_member(self, listeners: tuple[Listener, ...]) -> None:
-        """If this is a node of a cluster, find out which one. Raises StoreRefused, ConfigError,
-        LogError."""
+    async def _assemble(
+        self, store: Store, assignors: Mapping[str, PartitionAssignor], clock: Clock
+    ) -> None:
+        self._parts = await assemble(
+            self.options.config,
+            self._host,
+            clock,
+            store,
+            assignors,
+            member=self._member,
+            wrap=self._wrap,
+        )
+
+    async def _connect_to_cluster(self, listeners: tuple[Listener, ...]) -> LocalNode | None:
+        """Returns this node's part in its cluster, with its id; None without a cluster. Raises
+        StoreRefused, ConfigError, LogError."""
         if not self.options.cluster:
-            return
+            return None
         from groupd.coordinator.cluster.local_node import member_of
         from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 
-        config = self.parts.config
+        config = self.options.config
         used = inter_broker_listener(config, listeners)
         security = peer_security(config, used, self._tls.get(used.name))
         assert self._store is not None
-        self._member = member_of(config, self._store, self.options.data_dir, used.name, security)
-        await self._member.connect()
+        member = member_of(config, self._store, self.options.data_dir, used.name, security)
+        await member.connect()
+        return member
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
         """Open the listeners and the admin port. Raises CannotListen, ConfigError, LogError."""
@@ -340,7 +343,7 @@ class Daemon:
             self._ports.stop_reading()
 
     async def _finish(self) -> None:
-        if self._parts is not None and self._parts.assembled:
+        if self._parts is not None:
             await self._parts.cleaner.close()
             await self._host.run("finish", self._parts.finish)
 

@@ -1,20 +1,19 @@
 """The parts of a daemon between its store and its sockets: which parts there are, and which of them
 know each other.
 
-`DaemonParts` has no ports and opens no store, so the replay of a recording runs it without a
-daemon.
+They have no ports and open no store, so the replay of a recording runs them without a daemon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.shard import shard_maker
 from groupd.coordinator.host import Host
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
@@ -32,7 +31,6 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
-from groupd.coordinator.server.versions import VersionsAnswer
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
@@ -64,121 +62,94 @@ class Coordinator(Protocol):
 
 
 class DaemonParts:
-    """Makes the parts and holds them. Call `assemble` once the store is open, then `load`, and
-    `finish` at the end. All attributes are set after `assemble`.
-
-    `clock` is the time of groups, offsets and records. `wrap(requests)` may return an object
-    between the connections and the broker. Raises ConfigError for an assignor that cannot be
-    loaded.
-    """
-
-    broker: Broker
-    catalogue_changes: CatalogueChanges
-    """All changes of the catalogue. In a cluster its `spread` waits for the other nodes."""
-    store: Store
-    log_ends: StoredEnds
-    """Where the logs of topics end, for the lag of groups."""
-    cleaner: Cleaner
-    """The cleaner of the logs of groups. The daemon starts and closes it."""
-    data_plane: DataPlane
-    security: Security
-    """Users, ACLs and quotas: what each client may do."""
-    metering: Metering
-    """Counts how much of their quotas clients use."""
-    topic_cleaner: TopicCleaner
-    transactions: TransactionCoordinator
-    requests: Requests
-    """Takes the requests that connections decode."""
-    versions: VersionsAnswer
-    """Answers ApiVersions to clients that have not logged in yet."""
+    """The parts, complete and not started yet: `assemble` makes and starts them. Then `announce`
+    and `load`, and `finish` at the end."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
+        assignors: Mapping[str, PartitionAssignor],
         host: Host,
         clock: Clock,
-        wrap: Callable[[Requests], Requests] | None = None,
+        store: Store,
+        cluster_id: str,
+        changes: CatalogueChanges,
+        member: LocalNode | None,
+        wrap: Callable[[Requests], Requests] | None,
     ) -> None:
-        self._assignors = load_assignors(config.consumer_assignors)
-        # Members name assignors by the names that the assignors give themselves.
-        self.config = replace(config, consumer_assignors=tuple(self._assignors))
-        self.clock = host.clock(clock)
+        """As `assemble`; `changes`: all changes of the catalogue, also of its other nodes."""
+        self.config = config
+        self.clock = clock
+        self.store = store
+        self.catalogue_changes = changes
         self.nodes: list[Node] = []
         """This node, or all nodes of its cluster, as Metadata shows them."""
-        self.coordinators: dict[str, Coordinator] = {}
-        """Kind -> coordinator, in the order in which they are loaded. Made by `COORDINATORS`."""
-        self.assembled = False
-        """Whether there is something to `finish`."""
-        self._views: dict[str, CoordinatorLogView] = {}
         self._host = host
-        self._wrap = wrap
-        self._member: LocalNode | None = None
+        self._member = member
+        self._views: dict[str, CoordinatorLogView] = {}
+        if member is not None:
+            changes.spread = member.make_node(changes).spread
+        work = LongWork(host.slices)
+        self.security = Security(config, store, work.turn, self.clock.monotonic_ms, changes)
+        """Users, ACLs and quotas: what each client may do."""
+        self.broker = self._make_broker(assignors, work)
+        self.cleaner = Cleaner(store, self.broker.shards, config, self.clock.now)
+        """The cleaner of the logs of groups. The daemon starts and closes it."""
+        self.metering = Metering(self.security.quotas, self.clock, host.slices)
+        """Counts how much of their quotas clients use."""
+        plane = self.data_plane = self._make_data_plane()
+        changes.on_forget.append(plane.producer_ids.forget)
+        # A queue of its own, because a recording does not repeat the lag.
+        self.log_ends = StoredEnds(
+            plane.catalogue,
+            plane.partitions,
+            store,
+            LongWork(),
+            config.produce_unpacked_max_bytes,
+            shared=member is not None,
+        )
+        """Where the logs of topics end, for the lag of groups."""
+        self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
+        self.transactions = self._make_transactions()
+        self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
+        """Kind -> coordinator, in the order in which they are loaded."""
+        self._views.update({kind: one.served for kind, one in self.coordinators.items()})
+        self.broker.expiry.logs.append(plane.partitions.producers)
+        for routes in (data_routes(plane), plain(self.security.handlers)):
+            self.broker.tasks.routes.update(spreading(routes, changes))
+        frontend = Frontend(self.broker, cluster_id, plane.client_metrics.count)
+        self.versions = frontend.versions
+        """Answers ApiVersions to clients that have not logged in yet."""
+        self.requests: Requests = frontend if wrap is None else wrap(frontend)
+        """Takes the requests that connections decode."""
+        if member is not None:
+            self._join(member)
 
     @property
     def alone(self) -> bool:
         """Whether this node is in no cluster, so that it serves all shards from the start."""
         return self._member is None
 
-    @property
-    def ending_transactions(self) -> bool:
-        return self.transactions.ending
-
     # Start --------------------------------------------------------------------------------
 
-    async def assemble(self, store: Store, member: LocalNode | None = None) -> None:
-        """Make the parts on `store`, which is open. No shard is loaded yet. `member`: the node's
-        part in its cluster. Raises LogError, ConfigError."""
-        self._member = member
-        self.store = store
-        self.catalogue_changes = CatalogueChanges(None if member is None else member.store.journal)
-        await fix_shard_count(store, self.config, self.catalogue_changes)
-        if member is not None:
-            self.config = replace(self.config, node_id=member.node_id)
-            self.catalogue_changes.spread = member.make_node(self.catalogue_changes).spread
-        work = LongWork(self._host.slices)
-        self.security = Security(
-            self.config, store, work.turn, self.clock.monotonic_ms, self.catalogue_changes
-        )
-        self.broker = self._make_broker(store, work)
-        self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
-        self.metering = Metering(self.security.quotas, self.clock, self._host.slices)
-        self.data_plane = self._make_data_plane(store)
-        # A queue of its own, because a recording does not repeat the lag.
-        self.log_ends = StoredEnds(
-            self.data_plane.catalogue,
-            self.data_plane.partitions,
-            store,
-            LongWork(),
-            self.config.produce_unpacked_max_bytes,
-            shared=member is not None,
-        )
-        self.catalogue_changes.on_forget.append(self.data_plane.producer_ids.forget)
-        self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
-        for row in COORDINATOR_TYPES:
-            coordinator = self.coordinators[row.kind] = COORDINATORS[row.kind](self)
-            self._views[row.kind] = coordinator.served
-        self.broker.expiry.logs.append(self.data_plane.partitions.producers)
+    async def start(self) -> None:
+        """Read topics, configs, users, ACLs and quotas. After an exception everything is closed
+        again. Raises LogError."""
         self.broker.start_writer()
-        self.assembled = True
-        await self.data_plane.start()
-        await self.security.load()
+        try:
+            await self.data_plane.start()
+            await self.security.load()
+        except BaseException:
+            await self.finish()
+            raise
         self._tell_broker_of_topics_and_configs()
-        for routes in (data_routes(self.data_plane), plain(self.security.handlers)):
-            self.broker.tasks.routes.update(spreading(routes, self.catalogue_changes))
-        plane = self.data_plane
-        frontend = Frontend(self.broker, plane.catalogue.cluster_id, plane.client_metrics.count)
-        self.requests, self.versions = frontend, frontend.versions
-        if self._member is not None:
-            self._join(self._member)
-        if self._wrap is not None:
-            self.requests = self._wrap(self.requests)
 
-    def _make_broker(self, store: Store, work: LongWork) -> Broker:
+    def _make_broker(self, assignors: Mapping[str, PartitionAssignor], work: LongWork) -> Broker:
         security = self.security
         return Broker(
             self.config,
-            shard_maker(self.config, self._assignors, self._host.new_id),
-            store,
+            shard_maker(self.config, assignors, self._host.new_id),
+            self.store,
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
             work=work,
@@ -196,10 +167,10 @@ class DaemonParts:
     def _show_nodes(self, nodes: Iterable[Node]) -> None:
         self.nodes[:] = nodes
 
-    def _make_data_plane(self, store: Store) -> DataPlane:
+    def _make_data_plane(self) -> DataPlane:
         return DataPlane(
             self.config,
-            store,
+            self.store,
             new_topic_id=self._host.new_topic_id,
             new_id=self._host.new_id,
             now=self.clock.now,
@@ -214,11 +185,11 @@ class DaemonParts:
             quotas=self.security.quotas,
         )
 
-    def make_transactions(self) -> TransactionCoordinator:
-        """Make the transaction coordinator, and connect it with the broker and the data plane. It
-        answers its requests from now on."""
+    def _make_transactions(self) -> TransactionCoordinator:
+        """Returns the transaction coordinator. It writes markers through the data plane; broker and
+        data plane ask it whether a write belongs to a transaction."""
         data_plane, member = self.data_plane, self._member
-        self.transactions = TransactionCoordinator(
+        transactions = TransactionCoordinator(
             self.config,
             self.store,
             self.broker.writer,
@@ -228,18 +199,20 @@ class DaemonParts:
             alone=self.alone,
             may_answer=self.broker.ownership.may_answer,
         )
-        verifier = self.transactions if member is None else self._routed_verifier(member)
+        verifier: TransactionVerifier = transactions
+        if member is not None:
+            verifier = self._routed_verifier(transactions, member)
         self.broker.verifier = verifier
         data_plane.verify_with(verifier)
         requests = TransactionHandlers(
             self.config,
-            self.transactions,
+            transactions,
             data_plane.catalogue.has_partition,
             data_plane.producer_ids.init,
             self.broker.work,
         )
         self.broker.tasks.routes.update(plain(requests.handlers))
-        return self.transactions
+        return transactions
 
     def _routed_markers(self, member: LocalNode) -> MarkerTarget:
         from groupd.coordinator.cluster.routed import RoutedMarkers
@@ -255,11 +228,13 @@ class DaemonParts:
         member.closing.append(markers.close)
         return markers
 
-    def _routed_verifier(self, member: LocalNode) -> TransactionVerifier:
+    def _routed_verifier(
+        self, transactions: TransactionCoordinator, member: LocalNode
+    ) -> TransactionVerifier:
         from groupd.coordinator.cluster.routed import RoutedVerifier
 
         count = self.config.transaction_state_log_num_partitions
-        verifier = RoutedVerifier(self.transactions, member.node, member.peers, count)
+        verifier = RoutedVerifier(transactions, member.node, member.peers, count)
         member.closing.append(verifier.close)
         return verifier
 
@@ -316,7 +291,33 @@ class DaemonParts:
 
 COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
     GROUPS: lambda parts: parts.broker,
-    TRANSACTIONS: DaemonParts.make_transactions,
+    TRANSACTIONS: lambda parts: parts.transactions,
 }
-"""Kind -> the function that makes its coordinator, for each row of `COORDINATOR_TYPES`. Broker and
-data plane exist before it is called."""
+"""Kind -> the function that makes its coordinator, for each row of `COORDINATOR_TYPES`. All other
+parts exist before it is called."""
+
+
+async def assemble(
+    config: CoordinatorConfig,
+    host: Host,
+    clock: Clock,
+    store: Store,
+    assignors: Mapping[str, PartitionAssignor],
+    *,
+    member: LocalNode | None = None,
+    wrap: Callable[[Requests], Requests] | None = None,
+) -> DaemonParts:
+    """Returns the parts on `store`, which is open. No shard is loaded yet. `clock`: the time of
+    groups, offsets and records. `assignors`: as `load_assignors` returns them. `member`: the node's
+    part in its cluster. `wrap(requests)` may return an object between the connections and the
+    broker. Raises LogError, ConfigError."""
+    changes = CatalogueChanges(None if member is None else member.store.journal)
+    await fix_shard_count(store, config, changes)
+    # Members name assignors by the names that the assignors give themselves.
+    config = replace(config, consumer_assignors=tuple(assignors))
+    if member is not None:
+        config = replace(config, node_id=member.node_id)
+    cluster_id = await store.cluster_id()
+    parts = DaemonParts(config, assignors, host, clock, store, cluster_id, changes, member, wrap)
+    await parts.start()
+    return parts

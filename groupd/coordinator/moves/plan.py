@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 from msgspec import Struct
 
@@ -101,6 +102,17 @@ class MoveStep(Struct, frozen=True):
     @property
     def is_write(self) -> bool:
         return self.action in _WRITING
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The fields that the admin port and all commands show; each adds fields of its own."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "from": self.before,
+            "to": self.after,
+            "action": self.action.value,
+        }
 
     @property
     def wanted(self) -> Current | None:

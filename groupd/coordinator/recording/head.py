@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import (
     CoordinatorConfig,
-    constants_of,
+    internal_limits_of,
     settings_of,
 )
 from groupd.coordinator.core.types import Instant
@@ -162,7 +162,7 @@ async def begin(
             "store": "memory" if in_memory else "outside",
             "cluster": await store.cluster_id(),
             "config": settings_of(config),
-            "constants": constants_of(config),
+            "constants": internal_limits_of(config),
         }
     ]
     if not in_memory and head.reader is not None:

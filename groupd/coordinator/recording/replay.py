@@ -14,10 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.config.constants import REMOVED
 from groupd.coordinator.config.coordinator_config import (
     CoordinatorConfig,
-    with_constants,
+    with_internal_limits,
     with_settings,
 )
 from groupd.coordinator.config.settings import ConfigError
@@ -211,10 +210,11 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
     recorded = file.header.get("config")
     if not isinstance(recorded, dict):
         raise BadRecording(f"{file.path}: has no configuration in its head")
-    # The recording of an older groupd may have settings that have been removed.
-    given = {str(key): str(value) for key, value in recorded.items() if key not in REMOVED}
+    given = {str(key): str(value) for key, value in recorded.items()}
     constants = file.header.get("constants")
-    base = with_constants(CoordinatorConfig(), constants if isinstance(constants, dict) else {})
+    base = with_internal_limits(
+        CoordinatorConfig(), constants if isinstance(constants, dict) else {}
+    )
     key = "group.consumer.assignors"
     foreign = [name for name in given.get(key, "").split(",") if ":" in name]
     if foreign and key not in settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from struct import Struct
@@ -14,8 +14,10 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.types import ANONYMOUS, Instant
-from groupd.coordinator.daemon.parts import DaemonParts
+from groupd.coordinator.daemon.parts import DaemonParts, assemble
 from groupd.coordinator.faults.traffic import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
@@ -39,7 +41,6 @@ from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.turns import fairness
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
@@ -295,8 +296,8 @@ class ReplayedBroker:
     def _stage_of(self, kind: str, entry: TapeEntry) -> None:
         match kind:
             case "assemble":
-                self._parts = self._new_parts()
-                work = self._assemble(self._parts)
+                self._parts = None
+                work = self._assemble(self._load_assignors())
             case "add-users":
                 work = self.parts.security.users.add(dict(map(_user_of, entry["users"])))
             case "load":
@@ -311,20 +312,20 @@ class ReplayedBroker:
         self._stage = self.world.loop.create_task(work)
         self._stage.add_done_callback(_tell)
 
-    def _new_parts(self) -> DaemonParts:
-        wrap: Callable[[Requests], Requests] | None = None
-        if self._harness is not None:
-            wrap = self._harness.wrap
+    async def _assemble(self, assignors: Mapping[str, PartitionAssignor]) -> None:
+        await self._store.start()
+        wrap = None if self._harness is None else self._harness.wrap
         clock = self._host.world_clock
+        parts = self._parts = await assemble(
+            self.config, self._host, clock, self._store, assignors, wrap=wrap
+        )
+        parts.security.quotas.add_listener(self._forget_stored_replies)
+
+    def _load_assignors(self) -> Mapping[str, PartitionAssignor]:
         try:
-            return DaemonParts(self.config, self._host, clock, wrap)
+            return load_assignors(self.config.consumer_assignors)
         except ConfigError as error:
             raise BadRecording(f"{self.file.path}: {error}") from None
-
-    async def _assemble(self, parts: DaemonParts) -> None:
-        await self._store.start()
-        await parts.assemble(self._store)
-        parts.security.quotas.add_listener(self._forget_stored_replies)
 
     def _forget_stored_replies(self) -> None:
         """Does what `KafkaListener` does when quotas have changed."""

@@ -10,7 +10,7 @@ import structlog
 
 RESERVED = 512
 """Descriptors that Kafka clients cannot take: for the admin port, which may have some 390
-connections (`admin.places.PLACES`, `http_server.UNASKED_MAX`), the store, and files."""
+connections (`admin.admin_limits.REQUESTS_MAX`, `http_server.UNASKED_MAX`), the store, and files."""
 
 log = structlog.get_logger("groupd.daemon")
 

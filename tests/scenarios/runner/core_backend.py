@@ -41,7 +41,7 @@ from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.core_shard import CoreShard
 from tests.support.access import ByRule
 from tests.support.kio_entities import message_class, read_response, request_bytes
-from tests.support.with_constants import configured
+from tests.support.with_internal_limits import configured
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.admin.places import AdminHosts
+from groupd.coordinator.admin.admin_limits import AdminHosts
 
 HOSTS = AdminHosts(["0.0.0.0", "Groupd.Example.", "broker"])
 

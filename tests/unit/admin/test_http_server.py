@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.admin import http_server as admin_http
+from groupd.coordinator.admin.admin_limits import REQUESTS_MAX
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, refusal, text
 from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer
 from groupd.coordinator.admin.pages import PAGE_BYTES
-from groupd.coordinator.admin.places import PLACES
 from groupd.coordinator.runtime.long_work import SLICE_NS, LongWork
 from tests.support.loop_turns import until
 
@@ -116,7 +116,7 @@ async def port() -> AsyncIterator[Port]:
 
 
 def held(port: Port, kind: str) -> int:
-    return len(port.server._places[kind])
+    return len(port.server._limits[kind])
 
 
 def get(path: str) -> bytes:
@@ -147,14 +147,14 @@ async def test_a_head_that_comes_byte_by_byte_has_an_end(
 async def test_pages_that_nobody_reads_keep_nobody_out(port: Port) -> None:
     for _ in range(64):
         await port.dial(get("/unread"))
-    await until(lambda: held(port, "pages") == PLACES["pages"])
+    await until(lambda: held(port, "pages") == REQUESTS_MAX["pages"])
     for path in ("/healthz", "/readyz", "/metrics", "/groups"):
         assert (await port.ask(path))[0] == 200, path
-    assert held(port, "pages") <= PLACES["pages"]
+    assert held(port, "pages") <= REQUESTS_MAX["pages"]
 
 
 async def test_a_health_check_waits_for_few_turns_of_long_pages(port: Port) -> None:
-    for _ in range(PLACES["pages"]):
+    for _ in range(REQUESTS_MAX["pages"]):
         await port.dial(get("/endless"))
     await until(lambda: port.steps > 0)
     before = port.steps
@@ -175,8 +175,8 @@ async def test_the_time_for_a_reply_does_not_depend_on_its_length(
 
 
 async def test_more_pages_than_places_are_refused_at_once_with_a_reason(port: Port) -> None:
-    slow = [await port.dial(get("/slow")) for _ in range(PLACES["pages"])]
-    await until(lambda: held(port, "pages") == PLACES["pages"])
+    slow = [await port.dial(get("/slow")) for _ in range(REQUESTS_MAX["pages"])]
+    await until(lambda: held(port, "pages") == REQUESTS_MAX["pages"])
     status, answer = await port.ask("/groups")
     assert status == 503
     assert "retry-after: 1\r\n" in answer.lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.admin.places import PLACES, kind_of
+from groupd.coordinator.admin.admin_limits import REQUESTS_MAX, kind_of
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from groupd.coordinator.admin.places import PLACES, kind_of
 )
 def test_kinds(path: tuple[str, ...], kind: str) -> None:
     assert kind_of(path) == kind
-    assert PLACES[kind] > 0
+    assert REQUESTS_MAX[kind] > 0

@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.admin.collectors import SAMPLES_AT_ONCE, text_steps
+from groupd.coordinator.admin.collectors import SAMPLES_PER_STEP, text_steps
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, text
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.core.slices import run_through
@@ -25,7 +25,7 @@ from tests.unit.runtime.harness import Bench
 class Families(Collector):
     def collect(self) -> Iterator[Metric]:
         counter = CounterMetricFamily("requests", "Requests.\nTwo lines.", labels=["api"])
-        for number in range(3 * SAMPLES_AT_ONCE):
+        for number in range(3 * SAMPLES_PER_STEP):
             counter.add_metric([f"#{number}"], number)
         yield counter
         yield GaugeMetricFamily("none", "Without samples.", labels=["x"])

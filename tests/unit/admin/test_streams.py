@@ -15,14 +15,14 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
+from groupd.coordinator.admin.admin_limits import REQUESTS_MAX
 from groupd.coordinator.admin.http_messages import HttpRequest, HttpStream, StreamEvent
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.http_wire import PIECE_BYTES, send_stream
-from groupd.coordinator.admin.places import PLACES
 from tests.support.loop_turns import until
 
 DEADLINE_S = 10.0
-STREAMS = PLACES["streams"]
+STREAMS = REQUESTS_MAX["streams"]
 
 
 class Body(bytearray):
@@ -116,7 +116,7 @@ async def test_an_error_within_a_stream_ends_it_and_is_logged(port: Port) -> Non
         await end_of(await port.stream("broken"))
         await until(lambda: logs)
     assert [one["event"] for one in logs] == ["a connection of the admin port has failed"]
-    await until(lambda: len(port.server._places["streams"]) == 0)
+    await until(lambda: len(port.server._limits["streams"]) == 0)
     await port.stream("next")
 
 

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from groupd.coordinator.cli.groups.tables import change_fields, change_line, offset_fields, table
+from groupd.coordinator.cli.groups.history import change_fields, change_line, offset_fields
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.tables import table
 from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history.changes import (
     Actor,

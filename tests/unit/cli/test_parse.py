@@ -19,8 +19,13 @@ from groupd.coordinator.cli.parse import (
     topic,
     visible_secrets,
 )
-from groupd.coordinator.config.constants import REMOVED, WITHOUT_EFFECT, Constants
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig, validate
+from groupd.coordinator.config.coordinator_config import (
+    FIELDS_BY_KEY,
+    WITHOUT_EFFECT,
+    CoordinatorConfig,
+    validate,
+)
+from groupd.coordinator.config.internal_limits import InternalLimits
 from groupd.testing.client_security import as_properties
 
 
@@ -165,7 +170,7 @@ def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:
         ("group.coordinator.rebalance.protocols=consumer", "classic"),
         ("group.coordinator.rebalance.protocols=classic,streams", "streams is not served"),
         ("group.coordinator.rebalance.protocols=classic,share", "share is not served"),
-        ("groupd.cluster.renew.ms=600", "no setting any more, remove it: it is a quarter of"),
+        ("groupd.cluster.renew.ms=600", "unknown config key"),
         ("consumer_target_linger_ms=0", "unknown config key"),
         ("ssl.keystore.type=JKS", "ssl.keystore.type=JKS: only PEM"),
         ("listener.name.a.ssl.truststore.type=PKCS12", "truststore.type=PKCS12: only PEM"),
@@ -187,8 +192,8 @@ def test_keys_that_files_for_kafka_have_change_nothing() -> None:
     assert build_config(None, given) == CoordinatorConfig()
 
 
-def test_what_was_removed_is_no_setting() -> None:
-    assert not (REMOVED.keys() | WITHOUT_EFFECT.keys()) & FIELDS_BY_KEY.keys()
+def test_a_key_without_effect_is_no_setting() -> None:
+    assert not WITHOUT_EFFECT.keys() & FIELDS_BY_KEY.keys()
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -206,7 +211,7 @@ def test_bad_files(tmp_path: Path) -> None:
 
 def test_the_defaults_are_valid_and_every_key_is_unique() -> None:
     validate(CoordinatorConfig())
-    without_key = {*Constants.__dataclass_fields__, "listener_overrides"}
+    without_key = {*InternalLimits.__dataclass_fields__, "listener_overrides"}
     assert len(FIELDS_BY_KEY) == len(CoordinatorConfig.__dataclass_fields__.keys() - without_key)
 
 

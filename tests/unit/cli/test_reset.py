@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.cli.configs_work import ConfigPlace
+from groupd.coordinator.cli.configs import ConfigPlace
 from groupd.coordinator.cli.groups.moving import Topics, parse_to, parse_topics
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.cli.parse import UsageError

@@ -60,6 +60,7 @@ from groupd.storage.memory import MemoryStore
 from groupd.storage.units import PARTITIONS, Unit
 from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule
+from tests.support.parts import assembled
 from tests.unit.cluster.raffles.coordinator import (
     KEY_TYPE,
     KEYS_SINCE,
@@ -94,7 +95,7 @@ class RaffleNode:
     def __init__(self, store: MemoryStore, directory: Path | None = None) -> None:
         self.store = store
         self.clock = ManualClock()
-        self.parts = DaemonParts(CONFIG, Host(), self.clock)
+        self.parts: DaemonParts
         self.member: LocalNode | None = None
         if directory is not None:
             shared = cast(Any, store)
@@ -104,7 +105,7 @@ class RaffleNode:
 
     async def assemble(self) -> RaffleNode:
         await self.store.start()
-        await self.parts.assemble(self.store, self.member)
+        self.parts = await assembled(CONFIG, Host(), self.clock, self.store, self.member)
         self.parts.announce("here", 9092)
         return self
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec import Struct
 
 from groupd.coordinator import log_limits
-from groupd.coordinator.admin import access, http_server, http_wire, places
-from groupd.coordinator.config.constants import Constants
+from groupd.coordinator.admin import access, admin_limits, http_server, http_wire
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+from groupd.coordinator.config.internal_limits import InternalLimits as LIMITS
 from groupd.coordinator.lag import watch
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import mechanisms, oauthbearer, scram
@@ -33,15 +33,15 @@ AMOUNT = re.compile(r"(\d+)(?: (min|s|KiB|MiB)\b)?")
 UNITS = {"": 1, "s": 1000, "min": 60_000, "KiB": 1024, "MiB": 1024 * 1024}
 """The factors of the units: settings count in milliseconds and bytes."""
 
-PLACES = places.PLACES.values()
+PLACES = admin_limits.REQUESTS_MAX.values()
 CONSTANTS = {
-    "TLS handshakes under way": str(Constants.tls_handshakes_max),
-    "time for the handshake": f"{Constants.tls_handshake_timeout_ms // 1000} s",
-    "time for the login": f"{Constants.authentication_timeout_ms // 1000} s",
-    "size of a frame before the login": f"{Constants.sasl_server_max_receive_size // 1024} KiB",
-    "ACLs": str(Constants.acls_max),
-    "users of SCRAM": str(Constants.scram_users_max),
-    "entities with quotas": str(Constants.quotas_max),
+    "TLS handshakes under way": str(LIMITS.tls_handshakes_max),
+    "time for the handshake": f"{LIMITS.tls_handshake_timeout_ms // 1000} s",
+    "time for the login": f"{LIMITS.authentication_timeout_ms // 1000} s",
+    "size of a frame before the login": f"{LIMITS.sasl_server_max_receive_size // 1024} KiB",
+    "ACLs": str(LIMITS.acls_max),
+    "users of SCRAM": str(LIMITS.scram_users_max),
+    "entities with quotas": str(LIMITS.quotas_max),
     "partitions of groups whose lag it looks at": str(watch.PARTITIONS_MAX),
     "TLS records without data, such as those with new keys": (
         f"{tls_connection.SILENT_MAX} of a connection"

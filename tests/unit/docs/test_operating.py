@@ -12,7 +12,7 @@ import typer
 
 from groupd.coordinator.cli.app import app as everything
 from groupd.coordinator.cli.groups.command import app
-from groupd.coordinator.cli.groups.tables import WIDTH
+from groupd.coordinator.cli.tables import WIDTH
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "operating.md").read_text()

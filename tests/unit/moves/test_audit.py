@@ -8,7 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.log_limits import bounded
 from groupd.coordinator.moves.mover import write_reset
@@ -18,6 +17,7 @@ from groupd.coordinator.security.audit import PLACES_MAX, Audit
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
+from tests.support.parts import loaded
 from tests.unit.moves.harness import BY, GROUP
 from tests.unit.security.world import TOPIC_ID
 
@@ -41,13 +41,10 @@ def test_no_line_is_so_long_that_the_log_cuts_it_off() -> None:
 @pytest.mark.parametrize("authorizer", ["", AUTHORIZER], ids=["without", "with-authorizer"])
 async def test_every_move_has_one_line(authorizer: str) -> None:
     config = CoordinatorConfig(offsets_topic_num_partitions=1, authorizer_class_name=authorizer)
-    parts = DaemonParts(config, Host(), ManualClock())
     store = MemoryStore()
     await store.start()
     await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))
-    await parts.assemble(store)
-    parts.announce("127.0.0.1", 9092)
-    await parts.load(())
+    parts = await loaded(config, Host(), ManualClock(), store)
     own = OwnBroker(parts.broker, store, parts.log_ends, LongWork(), parts.security.audit)
     group = own.group(parts.broker.shards[0], GROUP, BY)
     offsets = (None, 7, 3, 7, None)

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.host import Host
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
+from tests.support.parts import loaded
 from tests.support.prompt_clock import PromptClock
 from tests.unit.security.world import TOPIC_ID, World
 
@@ -22,13 +22,10 @@ async def world() -> AsyncIterator[World]:
         auto_create_topics_enable=True,
         consumer_target_linger_ms=0,
     )
-    parts = DaemonParts(config, Host(), PromptClock())
     store = MemoryStore()
     await store.start()
     await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))
-    await parts.assemble(store)
-    parts.announce("127.0.0.1", 9092)
-    await parts.load(())
+    parts = await loaded(config, Host(), PromptClock(), store)
     made = World(parts)
     partition = {"partition_index": 0, "committed_offset": 1}
     topics = [{"name": "foo", "partitions": [partition]}]

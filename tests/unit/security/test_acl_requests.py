@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig, with_settings
+from groupd.coordinator.config.internal_limits import InternalLimits
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.coordinator.security.acl_requests import CHANGES_MAX, AclRequests
 from groupd.coordinator.security.acls import PatternType, Permission
@@ -55,7 +55,7 @@ class Broker:
     """Takes requests by name."""
 
     def __init__(
-        self, store: MemoryStore, acls_max: int = Constants.acls_max, **settings: str
+        self, store: MemoryStore, acls_max: int = InternalLimits.acls_max, **settings: str
     ) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = with_settings(CoordinatorConfig(), {**SETTINGS, **given})

@@ -28,6 +28,7 @@ from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn
+from tests.support.parts import loaded
 from tests.unit.server.harness import FakeTransport, a_fairness
 
 ITEMS = 12_000
@@ -56,16 +57,13 @@ async def served() -> DaemonParts:
         authorizer_class_name=STANDARD_AUTHORIZER,
     )
     clock = ManualClock()
-    parts = DaemonParts(config, SlicedHost(), clock)
     store = MemoryStore()
     await store.start()
     for number in range(TOPICS):
         await store.put_topic(StoredTopic(b"%016d" % number, f"t{number}", 1, ()))
     for name in ("big", "gone"):
         await store.put_topic(StoredTopic(name.encode().ljust(16), name, ITEMS, ()))
-    await parts.assemble(store)
-    parts.announce("127.0.0.1", 9092)
-    await parts.load(())
+    parts = await loaded(config, SlicedHost(), clock, store)
     acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
     parts.security.authorizer.acls = AclIndex(acls)
     table = parts.transactions.shards[0].table

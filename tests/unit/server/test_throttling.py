@@ -22,6 +22,7 @@ from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.kio_entities import build, message_class, read_response, request_bytes, to_bytes
+from tests.support.parts import loaded
 from tests.unit.server.harness import FakeTransport, a_fairness
 
 THROTTLED = 89
@@ -45,19 +46,16 @@ class Server:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.work = Work()
-        host = Host()
-        host.slices = self.work
         self.config = CoordinatorConfig(offsets_topic_num_partitions=1)
-        self.parts = DaemonParts(self.config, host, self.clock)
+        self.parts: DaemonParts
         self.listener: KafkaListener
 
     async def start(self) -> None:
         store = MemoryStore()
         await store.start()
-        await self.parts.assemble(store)
-        self.parts.announce("127.0.0.1", 9092)
-        await self.parts.load([("t", 1)])
-        parts = self.parts
+        host = Host()
+        host.slices = self.work
+        parts = self.parts = await loaded(self.config, host, self.clock, store, [("t", 1)])
         endpoint = KafkaEndpoint(access=parts.security.access, metering=parts.metering)
         fairness = a_fairness(self.config, parts.broker.work)
         self.listener = KafkaListener(

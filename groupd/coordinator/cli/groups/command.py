@@ -25,7 +25,7 @@ from groupd.coordinator.cli.kafka.flags import (
     Wide,
     is_json,
 )
-from groupd.coordinator.cli.parse import FORMS
+from groupd.coordinator.cli.parse import FORMS, now_ms
 
 app = typer.Typer(
     help="Groups: what they are doing, what they committed when, and bringing it back.",
@@ -342,7 +342,6 @@ def reset(
     failed; 2: a mistake on the command line.
     """
     from groupd.coordinator.cli.groups import moving
-    from groupd.coordinator.cli.groups.past import now_ms
 
     wanted, topics = moving.parse_to(to, now_ms()), moving.parse_topics(topic or ())
     moving.reset_group(

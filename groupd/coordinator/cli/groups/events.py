@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 
 from groupd.coordinator.admin.http_messages import path_of
-from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.admin_port import AdminPort, get
+from groupd.coordinator.cli.command_errors import note
 from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import (
     judgement_of,
@@ -18,9 +18,8 @@ from groupd.coordinator.cli.groups.listing import (
     wait_text,
     whole_group,
 )
-from groupd.coordinator.cli.groups.past import note
-from groupd.coordinator.cli.groups.tables import json_line, output_width, wrapped
 from groupd.coordinator.cli.parse import show_time
+from groupd.coordinator.cli.tables import json_line, output_width, wrapped
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.plain_text import fields_text
 

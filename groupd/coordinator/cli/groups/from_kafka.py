@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.groups.past import fail, note
+from groupd.coordinator.cli.command_errors import fail, note
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import (
     FoundGroup,

@@ -3,26 +3,31 @@ or earlier, and who moved them, when, and from where to where."""
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 from msgspec import Struct
 
+from groupd.coordinator.cli.command_errors import note
 from groupd.coordinator.cli.groups.flags import LogLocation
-from groupd.coordinator.cli.groups.past import (
+from groupd.coordinator.cli.groups.history_source import (
     extent_at,
-    note,
     open_source,
     past_state,
     run,
     time_of,
 )
-from groupd.coordinator.cli.groups.tables import (
-    change_fields,
-    change_line,
-    json_line,
-    offset_fields,
-    table,
-)
 from groupd.coordinator.cli.parse import UsageError, show_time
-from groupd.coordinator.history.changes import Change, ChangeKind, LoggedGroupEvent
+from groupd.coordinator.cli.tables import json_line, table
+from groupd.coordinator.history.changes import (
+    Author,
+    Change,
+    ChangeKind,
+    CommittedOffset,
+    LoggedGroupEvent,
+    OffsetChange,
+    who_moved,
+)
 from groupd.coordinator.history.replay import GroupLog, GroupState, changes
 
 COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committed", "log offset")
@@ -136,3 +141,83 @@ async def _show(
             else:
                 print(change_line(change))
     return count
+
+
+def offset_fields(group_id: str, offset: CommittedOffset) -> dict[str, Any]:
+    return {
+        "group": group_id,
+        "topic": offset.topic,
+        "partition": offset.partition,
+        **_point(offset),
+    }
+
+
+def _point(offset: CommittedOffset) -> dict[str, Any]:
+    return {
+        "offset": offset.offset,
+        "leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "commit_time_ms": offset.commit_time_ms,
+        "log_offset": offset.log_offset,
+        "topic_id": str(UUID(bytes=offset.topic_id)),
+    }
+
+
+def change_fields(group_id: str, change: Change) -> dict[str, Any]:
+    common = {
+        "kind": change.kind.value,
+        "time_ms": change.time_ms,
+        "time": show_time(change.time_ms),
+        "log_offset": change.log_offset,
+        "group": group_id,
+    }
+    if isinstance(change, LoggedGroupEvent):
+        event = {"member_id": change.member_id, "epoch": change.epoch}
+        return {"type": "event", **common, **event, "details": dict(change.details)}
+    return {
+        "type": "offset",
+        **common,
+        "topic": change.topic,
+        "partition": change.partition,
+        "from": None if change.before is None else _point(change.before),
+        "to": None if change.after is None else _point(change.after),
+        "by": _author_fields(change.author),
+        "cause": change.cause,
+    }
+
+
+def _author_fields(author: Author) -> dict[str, Any]:
+    return {
+        "actor": author.actor.value,
+        "member_id": author.member_id,
+        "instance_id": author.instance_id,
+        "client_id": author.client_id,
+        "client_host": author.client_host,
+        "epoch": author.epoch,
+        "producer_id": author.producer_id,
+        "producer_epoch": author.producer_epoch,
+    }
+
+
+def change_line(change: Change) -> str:
+    """Describes a change in one line: the time, the offset in the log, the partition or the event,
+    the change, and who made it."""
+    where = f"@{change.log_offset}"
+    if isinstance(change, LoggedGroupEvent):
+        facts = [change.member_id] if change.member_id else []
+        facts += [f"epoch={change.epoch}"] if change.epoch >= 0 else []
+        facts += [f"{key}={value}" for key, value in change.details.items()]
+        words = " ".join([f"* {change.kind.value}", *facts])
+        return f"{show_time(change.time_ms)}  {where:>8}  {words}"
+    place = f"{change.topic}-{change.partition}"
+    line = f"{show_time(change.time_ms)}  {where:>8}  {place}  {change.kind.value:<8} "
+    return f"{line}{_step(change)}  by {who_moved(change)}"
+
+
+def _step(change: OffsetChange) -> str:
+    before, after = change.before, change.after
+    step = f"{'none' if before is None else before.offset} -> "
+    step += "none" if after is None else str(after.offset)
+    if before is not None and after is not None and before.offset != after.offset:
+        step += f" ({after.offset - before.offset:+d})"
+    return step

@@ -9,25 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from groupd.coordinator.admin.http_messages import path_of
-from groupd.coordinator.cli.admin_port import AdminPort
-from groupd.coordinator.cli.groups.admin import get, get_pages, nodes_of
+from groupd.coordinator.cli.admin_port import AdminPort, get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
 from groupd.coordinator.cli.groups.from_kafka import group_page, group_rows
-from groupd.coordinator.cli.groups.past import asking, now_ms
-from groupd.coordinator.cli.groups.tables import (
-    NOT_KNOWN,
-    ago,
-    json_line,
-    judged,
-    or_dash,
-    output_width,
-    table_of,
-    wrapped,
-)
-from groupd.coordinator.cli.kafka.cluster import open_cluster
+from groupd.coordinator.cli.kafka.cluster import asked_cluster
+from groupd.coordinator.cli.parse import now_ms
+from groupd.coordinator.cli.tables import json_line, or_dash, output_width, table_of, wrapped
 from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.plain_text import span_text
 
+NOT_KNOWN = "not known yet"
 FACTS = (
     "group_id",
     "type",
@@ -52,7 +43,7 @@ def group_of_cluster(
     bootstrap: str, command_config: Path | None, group: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same for a group of any Kafka cluster. Raises UsageError."""
-    with asking(), open_cluster(bootstrap, command_config) as cluster:
+    with asked_cluster(bootstrap, command_config) as cluster:
         return group_page(cluster, group, now_ms())
 
 
@@ -135,6 +126,28 @@ def print_lines(title: str, lines: list[str], *, wide: bool) -> None:
                 print(part)
 
 
+def ago(time_ms: int | None, now_ms: int) -> str:
+    return "-" if time_ms is None else f"{span_text(max(0, now_ms - time_ms))} ago"
+
+
+def lasting(seconds: float | None) -> str:
+    """A length of time for people."""
+    return "-" if seconds is None else span_text(int(seconds * 1000))
+
+
+def judgement_cells(row: Mapping[str, Any]) -> dict[str, object]:
+    """The cells of the oldest record's waiting time and of the judgement, by column. If the admin
+    port does not know a value yet, the cell says so. It is "-" if Kafka does not tell it, or if no
+    offset is committed."""
+    if "judgement" not in row or row.get("committed_offset", 0) is None:
+        return {"lag time": "-", "judgement": "-"}
+    age = row["lag_seconds"]
+    return {
+        "lag time": NOT_KNOWN if row["lag"] and age is None else lasting(age),
+        "judgement": row["judgement"] or NOT_KNOWN,
+    }
+
+
 def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, object]:
     """The cells of a member, by column. `lag`: facts about members' offsets, by member id."""
     offsets = lag.get(member["member_id"], {})
@@ -165,7 +178,7 @@ def _partition(row: Row, at_ms: int) -> dict[str, object]:
         "committed": or_dash(row["committed_offset"]),
         "end": or_dash(row["end_offset"]),
         "lag": or_dash(row["lag"]),
-        **judged(row),
+        **judgement_cells(row),
         "last commit": ago(row["last_commit_ms"], at_ms),
         "member": or_dash(row["member_id"]),
         "client": or_dash(row["client_id"]),
@@ -193,7 +206,7 @@ def of_daemon(admin: AdminPort) -> list[Row]:
 
 def of_cluster(bootstrap: str, command_config: Path | None, *, lag: bool) -> list[Row]:
     """Returns the rows of all brokers. Raises UsageError."""
-    with asking(), open_cluster(bootstrap, command_config) as cluster:
+    with asked_cluster(bootstrap, command_config) as cluster:
         return [*group_rows(cluster, lag=lag)]
 
 
@@ -216,7 +229,7 @@ def group_cells(row: Row, now_ms: int) -> dict[str, object]:
         **_basic(row),
         "members": or_dash(row.get("members")),
         "lag": or_dash(row.get("lag")),
-        **judged(row),
+        **judgement_cells(row),
         "last rebalance": "-" if last is None else ago(last["timestamp_ms"], now_ms),
         "cause": "-" if last is None else or_dash(last["cause"]),
     }

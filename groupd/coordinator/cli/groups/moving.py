@@ -9,22 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from groupd.coordinator.cli.command_errors import fail, note
 from groupd.coordinator.cli.groups.flags import LogLocation
-from groupd.coordinator.cli.groups.past import (
+from groupd.coordinator.cli.groups.history_source import (
     cluster_source,
-    fail,
-    note,
-    now_ms,
     open_source,
     past_state,
     run,
 )
-from groupd.coordinator.cli.groups.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import list_groups
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.cli.parse import FORMS, UsageError, parse_time
+from groupd.coordinator.cli.parse import FORMS, UsageError, now_ms, parse_time
+from groupd.coordinator.cli.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.mover import (
@@ -40,7 +38,6 @@ from groupd.coordinator.moves.mover import (
 )
 from groupd.coordinator.moves.plan import (
     Current,
-    MoveStep,
     Ranges,
     ResetTarget,
     TopicNow,
@@ -187,7 +184,10 @@ def reset_group(
             plan = await planned_reset(group, wanted, places)
             if not plan.steps:
                 fail(f"group {group_id} has nothing committed: name topics with --topic")
-            rows = [_reset_row(step) for step in plan.steps]
+            rows = [
+                {**step.row, "records": step.records, "warning": step.warning}
+                for step in plan.steps
+            ]
             if as_json:
                 _print_rows(group_id, rows)
             else:
@@ -218,7 +218,15 @@ def restore_group(
         with open_cluster(bootstrap, command_config) as cluster:
             group = KafkaGroupOffsets(cluster, group_id, stored)
             plan = await planned_restore(group, at_ms, delete_new=delete_new)
-            rows = [_restore_row(step) for step in plan.steps]
+            rows = [
+                {
+                    **step.row,
+                    "leader_epoch": step.leader_epoch,
+                    "metadata": step.metadata,
+                    "warning": step.warning,
+                }
+                for step in plan.steps
+            ]
             if as_json:
                 _print_rows(group_id, rows)
             elif rows:
@@ -263,31 +271,6 @@ def _places(cluster: KafkaCluster, topics: Topics) -> list[TopicPartition]:
             [at.partition for at in found[name].partitions] if numbers is None else numbers
         )
     ]
-
-
-def _reset_row(step: MoveStep) -> dict[str, Any]:
-    return {
-        "topic": step.topic,
-        "partition": step.partition,
-        "from": step.before,
-        "to": step.after,
-        "action": step.action.value,
-        "records": step.records,
-        "warning": step.warning,
-    }
-
-
-def _restore_row(step: MoveStep) -> dict[str, Any]:
-    return {
-        "topic": step.topic,
-        "partition": step.partition,
-        "action": step.action.value,
-        "from": step.before,
-        "to": step.after,
-        "leader_epoch": step.leader_epoch,
-        "metadata": step.metadata,
-        "warning": step.warning,
-    }
 
 
 def _print_rows(group_id: str, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -20,12 +20,12 @@ from rich.live import Live
 from rich.text import Text
 
 from groupd.coordinator.admin.http_messages import path_of
-from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer
-from groupd.coordinator.cli.groups.admin import nodes_of, pages
+from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer, nodes_of, pages
+from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import group_cells, member_cells, wait_text
-from groupd.coordinator.cli.groups.past import fail, now_ms
-from groupd.coordinator.cli.groups.tables import drawn
+from groupd.coordinator.cli.parse import now_ms
+from groupd.coordinator.cli.tables import table_lines
 from groupd.coordinator.lag.judgement import SEVERITY
 from groupd.coordinator.lag.rows import judgement_text
 from groupd.coordinator.plain_text import span_text
@@ -98,7 +98,7 @@ def _frame(title: str, lines: Sequence[Text], trouble: str) -> Group:
 
 def _table(names: Sequence[str], cells: Sequence[Mapping[str, object]], columns: int) -> list[Text]:
     rows = [[str(row[name]) for name in names] for row in cells]
-    head, rule, *lines = drawn(names, rows, columns)
+    head, rule, *lines = table_lines(names, rows, columns)
     colours = [_COLOURS.get(str(row.get("judgement")), "") for row in cells]
     # `Text` is used because a group id may look like rich's markup.
     shown = [_line(line, colour) for line, colour in zip(lines, colours, strict=True)]

@@ -80,13 +80,6 @@ class ClusterMetadata(Struct, frozen=True):
     topics: Mapping[str, TopicMetadata]
 
 
-def check(connection: BlockingConnection, error: ErrorCode, message: str | None = None) -> None:
-    """Raises KafkaError unless `error` is NONE."""
-    if error:
-        text = f"{error.name}: {message}" if message else error.name
-        raise KafkaError(f"{connection.where} refused: {text}")
-
-
 def metadata(
     connection: BlockingConnection, topics: Sequence[str] | None, *, strict: bool = True
 ) -> ClusterMetadata:
@@ -208,7 +201,7 @@ def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
     return {(topic.name, one.partition): one.error for topic in topics for one in topic.partitions}
 
 
-ASKED_AT_ONCE = 100
+GROUPS_PER_REQUEST = 100
 """The most groups that one request describes."""
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -281,9 +274,9 @@ def _described(
     made_of: Callable[[Any], KafkaGroup],
 ) -> dict[str, KafkaGroup]:
     found = {}
-    for start in range(0, len(group_ids), ASKED_AT_ONCE):
+    for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
         reply: DescribeGroupsReply | ConsumerGroupDescribeReply = connection.call(
-            request(tuple(group_ids[start : start + ASKED_AT_ONCE]))
+            request(tuple(group_ids[start : start + GROUPS_PER_REQUEST]))
         )
         for one in reply.groups:
             if one.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):

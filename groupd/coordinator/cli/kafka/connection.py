@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from groupd.client.connection import UNPROTECTED, ClientSecurity, KafkaConnection
 from groupd.client.errors import CallFailed
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.protocol.errors import ErrorCode
 
 CLIENT_ID = "groupd-cli"
 
@@ -71,3 +72,9 @@ class BlockingConnection:
     def call(self, request: Any, version: int | None = None) -> Any:
         """As `KafkaConnection.call`. Raises KafkaError."""
         return self._loop.wait(self._connection.call(request, version))
+
+    def check(self, error: ErrorCode, message: str | None) -> None:
+        """Raises KafkaError unless `error`, from a reply of this broker, is NONE."""
+        if error:
+            text = f"{error.name}: {message}" if message else error.name
+            raise KafkaError(f"{self.where} refused: {text}")

@@ -6,8 +6,9 @@ partition is copied up to the end that it has when its copying begins.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from msgspec import json
 
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
@@ -43,7 +44,7 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
         for topic in sorted(topics.values(), key=lambda topic: topic.name)
     }
     # `import --create-topics` needs these facts, which are not in the log.
-    (target / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
+    (target / TOPICS_FILE).write_bytes(json.format(json.encode(known), indent=1) + b"\n")
     return len(offsets.partitions), batches, records
 
 

@@ -1,5 +1,5 @@
-"""`python -m tests.support.with_constants NAME=VALUE,... serve ...`: groupd with other constants
-(`groupd.coordinator.config.constants`), so that no test waits for a timeout of a minute."""
+"""`python -m tests.support.with_internal_limits NAME=VALUE,... serve ...`: groupd with other limits
+(`groupd.coordinator.config.internal_limits`), so that no test waits for a timeout of a minute."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from unittest.mock import patch
 
-from groupd.coordinator.config.constants import Constants
 from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
+from groupd.coordinator.config.internal_limits import InternalLimits
 
-NAMES = frozenset(entry.name for entry in fields(Constants))
+NAMES = frozenset(entry.name for entry in fields(InternalLimits))
 
 
 def configured(settings: Mapping[str, str]) -> CoordinatorConfig:

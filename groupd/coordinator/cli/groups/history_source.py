@@ -1,23 +1,20 @@
 """Finds the point of a group's past that the flags name, and the log to read it from: in the store,
-or in any cluster that serves `__consumer_offsets`. Also how commands about groups fail."""
+or in any cluster that serves `__consumer_offsets`."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import sys
-import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
-import typer
-
+from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.groups.flags import LogLocation
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.cli.parse import UsageError, parse_time, show_time
+from groupd.coordinator.cli.parse import UsageError, now_ms, parse_time, show_time
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
 from groupd.coordinator.history.replay import (
     BeforeHistory,
@@ -34,12 +31,6 @@ from groupd.storage.reader import StoreReader
 
 T = TypeVar("T")
 
-EXIT_FAILED = 1
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Runs `work` to its end. If something cannot be read or a broker does not answer, the command
@@ -48,26 +39,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except (KafkaError, UnreadableLog, LogError) as error:
         fail(str(error))
-
-
-@contextmanager
-def asking() -> Iterator[None]:
-    """In this context, if a broker does not answer or refuses, the command prints one line and ends
-    with exit code 1."""
-    try:
-        yield
-    except KafkaError as error:
-        fail(str(error))
-
-
-def fail(reason: str) -> NoReturn:
-    print("groupd: " + " ".join(reason.split()), file=sys.stderr)
-    raise typer.Exit(EXIT_FAILED)
-
-
-def note(text: str) -> None:
-    """Prints a remark for people on stderr."""
-    print(f"groupd: {text}", file=sys.stderr)
 
 
 def time_of(at: str | None) -> int | None:

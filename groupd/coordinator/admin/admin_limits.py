@@ -13,7 +13,7 @@ CONTROL, ACTIONS = "control", "actions"
 PROBES, METRICS, PAGES, MOVES = "probes", "metrics", "pages", "moves"
 FILES, STREAMS = "files", "streams"
 
-PLACES = {
+REQUESTS_MAX = {
     PROBES: 32,
     METRICS: 8,
     PAGES: 8,
@@ -49,7 +49,7 @@ class Abortable(Protocol):
     def abort(self) -> None: ...
 
 
-class Places:
+class AdminLimit:
     """The places of one kind: at most `count` connections have one at a time. If one more
     connection wants a place, a connection that waits for its client is closed: of the address with
     most such connections, the one that has waited longest. If no connection waits for its client,

@@ -70,14 +70,15 @@ STOP_S = 4.0
 """How long the other nodes may take to hand over and end. After that they are killed."""
 
 
-class SiblingsDaemon(Daemon):
+class MultiNodeDaemon(Daemon):
     """The first node. It starts the other nodes after itself, and stops them with itself."""
 
     def __init__(self, options: DaemonOptions, flags: ServeFlags) -> None:
         super().__init__(options)
         self._flags = flags
-        self._siblings = [
-            _Sibling(index, _command(flags, options, index)) for index in range(1, flags.workers)
+        self._processes = [
+            _NodeProcess(index, _command(flags, options, index))
+            for index in range(1, flags.workers)
         ]
 
     async def start(self) -> None:
@@ -85,9 +86,9 @@ class SiblingsDaemon(Daemon):
             # This node starts first, so that only one node makes the tables.
             await super().start()
             environment = _environment(self._flags)
-            for one in self._siblings:
+            for one in self._processes:
                 one.launch(environment)
-            for one in self._siblings:
+            for one in self._processes:
                 await one.ready.wait()
                 if one.refused:
                     raise CannotStart("--workers: a further node cannot start, see its line above")
@@ -96,13 +97,13 @@ class SiblingsDaemon(Daemon):
             raise
 
     async def stop(self) -> None:
-        await asyncio.gather(self._stop_siblings(), super().stop())
+        await asyncio.gather(self._stop_processes(), super().stop())
 
-    async def _stop_siblings(self) -> None:
-        await asyncio.gather(*(one.stop() for one in self._siblings))
+    async def _stop_processes(self) -> None:
+        await asyncio.gather(*(one.stop() for one in self._processes))
 
 
-class _Sibling:
+class _NodeProcess:
     """A process that is started again when it ends. `ready` is set once it has served, or once it
     was `refused`: then it is not started again, because it would be refused again."""
 

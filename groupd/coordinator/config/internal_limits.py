@@ -1,47 +1,12 @@
-"""Limits and times that no operator has a reason to change, and keys that are not settings here."""
+"""Limits and times that no operator has a reason to change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-WITHOUT_EFFECT: Mapping[str, str] = {
-    "offsets.topic.replication.factor": "",
-    "ssl.keystore.type": "PEM",
-    "ssl.truststore.type": "PEM",
-}
-"""Keys of Kafka's files that are accepted but have no effect -> the only value that may be given;
-empty: any value."""
-
-_FIXED = """
-    group.consumer.assignor.offload.min.size groupd.consumer.target.linger.ms
-    groupd.group.max.pending.members groupd.steady.replies.enable telemetry.max.bytes
-    groupd.lag.partitions.max groupd.request.max.items groupd.connection.max.inflight
-    groupd.connection.write.buffer.max.bytes groupd.connection.write.stall.timeout.ms
-    groupd.otel.traces.per.second groupd.max.partitions.per.topic groupd.max.group.configs
-    max.request.partition.size.limit groupd.fetch.max.wait.ms groupd.max.transaction.partitions
-    producer.id.expiration.check.interval.ms sasl.server.max.receive.size
-    transaction.remove.expired.transaction.cleanup.interval.ms groupd.tls.handshakes.max
-    groupd.tls.handshake.timeout.ms groupd.tls.reload.interval.ms groupd.authentication.timeout.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms quota.window.num quota.window.size.seconds
-    controller.quota.window.num controller.quota.window.size.seconds groupd.quotas.max
-    groupd.scram.users.max groupd.acls.max
-"""
-REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(_FIXED.split(), "its value is fixed now"),
-    "group.consumer.assignor.offload.enable": "it is always true",
-    "groupd.auto.create.topics.at.once": "it is always true",
-    "groupd.cluster.renew.ms": "it is a quarter of groupd.cluster.lease.ms",
-    "groupd.consumer.assignor.order": "it is always soonest",
-    "groupd.otel.service.name": "set OTEL_SERVICE_NAME in the environment",
-    "groupd.telemetry.enable": "clients are told as soon as there is a subscription",
-}
-"""Keys that used to be settings -> why they no longer are."""
 
 
 @dataclass(frozen=True)
-class Constants:
+class InternalLimits:
     """Fields of the configuration that are not settings: no file and no flag changes them. A test
     changes one by a constructor argument. Times are milliseconds."""
 

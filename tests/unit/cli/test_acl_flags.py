@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from groupd.coordinator.cli.acls import (
+from groupd.coordinator.cli.acl_flags import (
     Entries,
     Resources,
     bindings_of,
