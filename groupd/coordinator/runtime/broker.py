@@ -263,7 +263,7 @@ class Broker:
 
         ended = self.work.add(steps, done)
         if not ended and waiter in self.waiting:
-            waiter.hold()
+            waiter.block_connection()
 
     def node_for(self, unit: Unit) -> Node | None:
         """Returns the node that serves a unit; None while it is not known or not running."""
@@ -335,7 +335,7 @@ class Broker:
             waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
             return
         if route.is_long is not None and route.is_long(request):
-            waiter.hold()
+            waiter.block_connection()
         if self._held_back.queue or not self.ownership.may_answer():
             self._held_back.add(context, request)
         else:
