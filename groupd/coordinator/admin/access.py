@@ -30,7 +30,7 @@ from groupd.coordinator.admin.http_messages import Headers, HttpReply, text
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.server.by_network import network_of
-from groupd.coordinator.server.guesses import RecentFailures
+from groupd.coordinator.server.login_throttle import RecentFailures
 
 log = structlog.get_logger("groupd.admin")
 

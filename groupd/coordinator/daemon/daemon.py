@@ -31,8 +31,8 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.listener import CannotListen
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.server.shared_resources import shared_resources
 from groupd.coordinator.server.slot import Requests
-from groupd.coordinator.server.turns import fairness
 from groupd.coordinator.tracing.tracing import Tracing
 from groupd.storage.log import LogError, Store, StoreNotReady, StoreRefused
 from groupd.storage.open import create_store, database_file
@@ -272,7 +272,7 @@ class Daemon:
             clock,
             parts.requests,
             self.connections,
-            fairness(parts.config, self._stalls, parts.broker.work, clock),
+            shared_resources(parts.config, self._stalls, parts.broker.work, clock),
             self._host.connection,
             parts.security.access,
             sasl,

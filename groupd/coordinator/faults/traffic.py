@@ -50,19 +50,19 @@ class InterceptedSlot(Slot):
     def hang_up(self) -> None:
         self._slot.hang_up()
 
-    def hold(self) -> None:
-        self._slot.hold()
+    def block_connection(self) -> None:
+        self._slot.block_connection()
 
-    def room(self, wanted: int) -> int:
-        return self._slot.room(wanted)
+    def reserve_bytes(self, wanted: int) -> int:
+        return self._slot.reserve_bytes(wanted)
 
-    def holds(self, size: int) -> None:
-        self._slot.holds(size)
+    def set_reserved_bytes(self, size: int) -> None:
+        self._slot.set_reserved_bytes(size)
 
-    def when_short(self, callback: Callable[[], None] | None) -> None:
-        self._slot.when_short(callback)
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
+        self._slot.on_memory_short(callback)
 
-    def may_repeat(self, lease: Any) -> None:
+    def may_repeat(self, validity: Any) -> None:
         """Does nothing: a reply that a fault may have changed is not stored for repetition."""
 
 

@@ -96,16 +96,16 @@ class RecordedSlot(Slot):
         made in the same place in a replay."""
         return self.api.encode(reply, self.header.api_version, self.throttle_ms)
 
-    def room(self, wanted: int) -> int:
+    def reserve_bytes(self, wanted: int) -> int:
         """The memory that the request may use. It does not depend on other requests, because a
         replay cannot know what they hold."""
         return min(wanted, self.connection.largest_share)
 
-    def holds(self, size: int) -> None:
-        """See `room`."""
+    def set_reserved_bytes(self, size: int) -> None:
+        """See `reserve_bytes`."""
 
-    def when_short(self, callback: Callable[[], None] | None) -> None:
-        """See `room`."""
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
+        """See `reserve_bytes`."""
 
     def send(self, reply: Any, copies: int = 1) -> None:
         connection = self.connection
@@ -113,7 +113,7 @@ class RecordedSlot(Slot):
             return
         super().send(reply, copies)
         if self.done:
-            if self.lease is not None and self.request_frame:
+            if self.validity is not None and self.request_frame:
                 connection.remember(self.request_frame, reply)
             connection.traffic.replied(self.input, reply, self.frame, copies)
 

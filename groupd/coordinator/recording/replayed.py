@@ -41,7 +41,7 @@ from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
-from groupd.coordinator.server.turns import fairness
+from groupd.coordinator.server.shared_resources import shared_resources
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
 
@@ -245,7 +245,7 @@ class ReplayedBroker:
             self.parts.requests,
             self._stats,
             self._registry,
-            fairness(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
+            shared_resources(self._unlimited, LoopStalls(), self.parts.broker.work, clock),
             KafkaEndpoint(listener, self.parts.security.access, metering=self.parts.metering),
             traffic=self,
         )

@@ -101,16 +101,16 @@ class _Noted(Waiter):
         self._context = context
         self._note = note
 
-    def hold(self) -> None:
-        self._context.token.hold()
+    def block_connection(self) -> None:
+        self._context.token.block_connection()
 
     def send(self, reply: Any) -> None:
         self._broker.work.answer(self._context.token, self._noted(reply))
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         client = self._context.token
         client.forget()
-        client.lose()
+        client.on_no_reply()
 
     def _noted(self, reply: Any) -> Steps[None]:
         yield from self._note(self._context, self.request, reply)

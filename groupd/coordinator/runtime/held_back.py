@@ -68,7 +68,7 @@ class HeldBack:
             except Exception:
                 # The error must not stop the requests behind this one.
                 log.exception("a request that had to wait cannot be started")
-                context.token.lose()
+                context.token.on_no_reply()
             if pace.due():
                 await pace.turn()
 

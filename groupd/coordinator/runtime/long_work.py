@@ -126,7 +126,7 @@ class LongWork:
 
         ended = self.add(steps, done)
         if not ended and waiter in waiter.waiting:
-            waiter.hold()
+            waiter.block_connection()
 
     async def run(self, steps: Steps[T]) -> T:
         """Returns what `steps` return. Raises what they raise. Cancelling the caller drops the

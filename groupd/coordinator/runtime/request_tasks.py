@@ -45,7 +45,7 @@ class RequestTasks:
             waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
             return
         if route.is_long is not None and route.is_long(request):
-            waiter.hold()
+            waiter.block_connection()
         if self._held_back.queue or not self._ownership.may_answer():
             self._held_back.add(context, request)
         else:

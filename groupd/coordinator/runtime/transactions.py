@@ -59,7 +59,7 @@ def txn_offset_commit(
     if not is_long(request.topics):
         _commit(broker, context, request)
         return
-    context.token.hold()
+    context.token.block_connection()
     broker.tasks.run(context.token, _in_pieces(broker, context, request))
 
 
@@ -77,7 +77,7 @@ async def _in_pieces(
         await part.ended.wait()
         if part.lost:
             waiter.forget()
-            waiter.lose()
+            waiter.on_no_reply()
             return
     waiter.answer(
         TxnOffsetCommitReply(await broker.work.run(merge_topics(part.topics for part in parts)))
@@ -98,7 +98,7 @@ class _Piece(Callback):
         super().send(reply)
         self.ended.set()
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         self.lost = True
         self.ended.set()
 

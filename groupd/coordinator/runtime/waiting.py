@@ -6,8 +6,7 @@ names the request (`RequestContext.token`), so an answer needs no look-up. Rules
 - A waiter is answered once. Later answers are dropped, and so is an answer for a client that is
   gone (`forget`).
 - The code that answers has other work to finish, such as the other replies of the same batch. So an
-  error while a reply is sent is logged here and not raised, and `lose` tells the client's side that
-  there will be no reply.
+  error while a reply is sent is logged here and not raised. Then `on_no_reply` is called.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
     """The `Failure` of a request that is never answered."""
 
 
-class Lease(Protocol):
-    """Says how long the reply to a steady heartbeat may be sent again."""
+class StoredReplyValidity(Protocol):
+    """Says how long the stored reply to a steady heartbeat may be sent again."""
 
     def renew(self) -> bool:
         """The same request has come again. Returns True if the member's session has been renewed
@@ -89,28 +88,28 @@ class Waiter:
         """Take the reply message. None: this request has no reply."""
         raise NotImplementedError
 
-    def may_repeat(self, lease: Lease) -> None:
-        """The next reply may be sent again for the same request while `lease` holds."""
+    def may_repeat(self, validity: StoredReplyValidity) -> None:
+        """The next reply may be sent again for the same request while `validity` holds."""
 
-    def hold(self) -> None:
+    def block_connection(self) -> None:
         """The request takes long: the next request of its client has to wait for the answer, so
         that no client has two of them under way."""
 
-    def room(self, wanted: int) -> int:
+    def reserve_bytes(self, wanted: int) -> int:
         """Reserve memory for the records of the reply. Returns how many bytes they may take, at
-        most `wanted`. The memory is reserved until the reply is sent, or until `holds` changes
-        it."""
+        most `wanted`. The memory is reserved until the reply is sent, or until
+        `set_reserved_bytes` changes the number."""
         return wanted
 
-    def holds(self, size: int) -> None:
+    def set_reserved_bytes(self, size: int) -> None:
         """The reply takes `size` bytes for now."""
 
-    def when_short(self, callback: Callable[[], None] | None) -> None:
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
         """Called for a request that waits for something that may never come, and that holds memory.
         `callback` is called when other requests wait for that memory. None takes the callback
         back."""
 
-    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when the connection of the client has ended, at once if it has ended
         already, never for a request of our own. Returns a function that takes the callback back."""
         return _nothing
@@ -122,7 +121,7 @@ class Waiter:
             self.send(reply)
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__)
-            self.lose()
+            self.on_no_reply()
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         if self not in self.waiting:
@@ -132,7 +131,7 @@ class Waiter:
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__, code=code.name)
             self.forget()
-            self.lose()
+            self.on_no_reply()
         else:
             if reply is None:
                 self.end_without_reply()
@@ -156,9 +155,9 @@ class Waiter:
     def hang_up(self) -> None:
         """The request has failed, and its client waits for no reply that could tell it: close the
         connection, after the replies to earlier requests."""
-        self.lose()
+        self.on_no_reply()
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         """There will be no reply, for lack of memory or because of a bug of ours."""
 
     def forget(self) -> None:
@@ -186,7 +185,7 @@ class Callback(Waiter):
     def send(self, reply: Any) -> None:
         self._receive(reply)
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         if self._lost is not None:
             self._lost()
 
@@ -224,10 +223,10 @@ class Gather:
         if self._missing == 0:
             self._finish()
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         """A question will not be answered: so `waiter` is not answered either."""
         self._waiter.forget()
-        self._waiter.lose()
+        self._waiter.on_no_reply()
 
     def _finish(self) -> None:
         if self._work_on is not None:
@@ -258,8 +257,8 @@ class Part(Waiter):
     def send(self, reply: Any) -> None:
         self._gather.add(self._index, reply)
 
-    def lose(self) -> None:
-        self._gather.lose()
+    def on_no_reply(self) -> None:
+        self._gather.on_no_reply()
 
 
 Replies = Sequence[tuple[Waiter, Any]]

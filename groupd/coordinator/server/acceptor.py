@@ -29,9 +29,9 @@ from groupd.coordinator.server.open_connections import OpenConnections
 BACKLOG = 65_535
 """The length of the backlog that we ask for. The kernel takes `net.core.somaxconn` if that is less,
 usually 4096."""
-AT_ONCE = 1024
+SOCKETS_PER_TURN = 1024
 """How many sockets are taken in one turn of the loop: some 20 microseconds each."""
-OPENED_AT_ONCE = 64
+CONNECTIONS_PER_TURN = 64
 """How many connections are opened in one turn of the loop: some 70 microseconds each."""
 RETRY_MS = 100
 """The pause after an error of the process, for example when it has no descriptor left."""
@@ -123,7 +123,7 @@ class Acceptor:
     def _accept(self) -> None:
         """Takes the sockets of waiting clients. The loop calls this again as long as there are
         more."""
-        for number in range(AT_ONCE):
+        for number in range(SOCKETS_PER_TURN):
             limit = self._connections.full
             if limit is not None:
                 if number == 0:  # later in the loop, perhaps no client is left
@@ -177,7 +177,7 @@ class Acceptor:
 
     def _open_some(self) -> None:
         self._scheduled = False
-        for _ in range(min(len(self._line), OPENED_AT_ONCE)):
+        for _ in range(min(len(self._line), CONNECTIONS_PER_TURN)):
             accepted = self._line.take(newest=self._newest)
             self._newest = not self._newest
             self._opening[accepted] = self._loop.create_task(self._open(accepted))

@@ -1,7 +1,5 @@
 """One limit for the memory that all connections hold, and a share of it for each connection.
 
-When many clients have gone, memory is also given back to the system.
-
 These bytes count: a large frame from the moment that it may be read, requests under way with an
 estimate of what their items take, and replies that are not sent yet. One read of a socket brings at
 most as many bytes as are free (`turns`), and the connection is not read again before they are
@@ -32,7 +30,6 @@ from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
-from groupd.coordinator.runtime.process_tuning import give_back_small_blocks
 
 FREE_BYTES = 16 * 1024
 SMALL = 4 * 1024
@@ -48,7 +45,7 @@ ITEM_BYTES = 300
 bytes of a request are in memory twice: as the frame and the message, or as the message and the
 records for the log."""
 
-AT_ONCE = 256
+REQUESTS_PER_TURN = 256
 """How many entries of the line are looked at in one turn of the loop."""
 
 OVERDUE_MS = 30_000
@@ -69,13 +66,13 @@ def largest_share(config: CoordinatorConfig) -> int:
     return limit_of(config) // _SHARES
 
 
-class _Wish(Struct, frozen=True, eq=False):
+class WaitingForBytes(Struct, frozen=True, eq=False):
     """The arguments of `line_up`."""
 
     account: Account
     more: int
     begun: bool
-    go: Callable[[], None]
+    retry: Callable[[], None]
 
 
 class ByteBudget:
@@ -89,10 +86,10 @@ class ByteBudget:
         self._clock = clock
         self._holding: dict[Account, int] = {}
         """The accounts that count bytes, and when the count of each last changed."""
-        self._line: dict[_Wish, bool] = {}
-        self._beyond: Account | None = None
+        self._line: dict[WaitingForBytes, bool] = {}
+        self._over_share: Account | None = None
         """The connection that may go beyond its share; None: no connection does."""
-        self._unseen = 0
+        self._unchecked = 0
         """How many entries of the line have not been looked at since bytes were given back."""
         self._scheduled = False
         self._timer: TimerHandle | None = None
@@ -108,46 +105,48 @@ class ByteBudget:
         return left // _SHARES - account.counted
 
     def fits(self, account: Account, more: int, *, begun: bool) -> bool:
-        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_go_on`."""
+        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_continue`."""
         return self._fits(account, more, begun, in_turn=begun or not self._line)
 
     def _fits(self, account: Account, more: int, begun: bool, in_turn: bool) -> bool:
         if more <= self.left_for(account):
             return True
         if not begun and more < SHORT:
-            beyond = self.limit // 4 * (SHORT - more) // SHORT
-            if self.used + more <= self.limit + beyond:
+            over_share = self.limit // 4 * (SHORT - more) // SHORT
+            if self.used + more <= self.limit + over_share:
                 return True
         room = begun or min(more, self.limit) <= self.limit - self.used
-        if self._beyond is None and in_turn and room:
-            self._beyond = account
-        return self._beyond is account
+        if self._over_share is None and in_turn and room:
+            self._over_share = account
+        return self._over_share is account
 
-    def line_up(self, account: Account, more: int, go: Callable[[], None], *, begun: bool) -> None:
-        """Calls `go` once `fits` with the same arguments is true."""
-        self._line[_Wish(account, more, begun, go)] = True
+    def line_up(
+        self, account: Account, more: int, retry: Callable[[], None], *, begun: bool
+    ) -> None:
+        """Calls `retry` once `fits` with the same arguments is true."""
+        self._line[WaitingForBytes(account, more, begun, retry)] = True
         if self._timer is None:
             self._look_later()
 
     def serve(self) -> None:
         """Lets those in line go on after bytes were given back: in order, as far as they fit."""
-        self._unseen = len(self._line)
+        self._unchecked = len(self._line)
         self._serve_some()
 
     def _serve_some(self) -> None:
         self._scheduled = False
-        self._look_beyond()
-        for wish in list(islice(self._line, min(self._unseen, AT_ONCE))):
-            self._unseen -= 1
-            del self._line[wish]
-            if wish.account.closed:
+        self._check_over_share()
+        for waiting in list(islice(self._line, min(self._unchecked, REQUESTS_PER_TURN))):
+            self._unchecked -= 1
+            del self._line[waiting]
+            if waiting.account.closed:
                 continue
-            if self._fits(wish.account, wish.more, wish.begun, in_turn=True):
-                wish.go()
+            if self._fits(waiting.account, waiting.more, waiting.begun, in_turn=True):
+                waiting.retry()
             else:
-                self._line[wish] = True
-        if self._unseen > 0:
-            open_ones = (wish.account for wish in self._line if not wish.account.closed)
+                self._line[waiting] = True
+        if self._unchecked > 0:
+            open_ones = (waiting.account for waiting in self._line if not waiting.account.closed)
             self._serve_later(next(open_ones, None))
 
     def _serve_later(self, account: Account | None) -> None:
@@ -156,12 +155,12 @@ class ByteBudget:
             self._scheduled = True
             account.soon(self._serve_some)
 
-    def _look_beyond(self) -> None:
+    def _check_over_share(self) -> None:
         """Takes the right to go beyond its share from a connection that does not need it any
         more."""
-        beyond = self._beyond
-        if beyond is not None and (not beyond.counted or self.left_for(beyond) >= 0):
-            self._beyond = None
+        over_share = self._over_share
+        if over_share is not None and (not over_share.counted or self.left_for(over_share) >= 0):
+            self._over_share = None
 
     def changed(self, account: Account, by: int) -> None:
         """Notes that the count of the connection has changed by `by` bytes."""
@@ -173,27 +172,27 @@ class ByteBudget:
             self._holding.pop(account, None)
         if by > 0:
             return
-        self._look_beyond()
-        self._unseen = len(self._line)
+        self._check_over_share()
+        self._unchecked = len(self._line)
         self._serve_later(account)
 
     def closed(self, account: Account) -> None:
         """Forgets a connection that has ended."""
-        if self._beyond is account:
-            self._beyond = None
+        if self._over_share is account:
+            self._over_share = None
         self._holding.pop(account, None)
 
     def give_back(self, counted: int) -> None:
         """Frees the bytes that a closed connection still counted."""
         self.used -= counted
 
-    def holds_up(self, account: Account) -> None:
+    def client_must_act(self, account: Account) -> None:
         """Notes that the connection holds memory and that its client has to do something: send or
         read."""
         if account.since_ms < 0:
             account.since_ms = self._clock.monotonic_ms()
 
-    def goes_on(self, account: Account) -> None:
+    def client_acted(self, account: Account) -> None:
         """Notes that the client has done what it had to."""
         account.since_ms = -1
 
@@ -205,10 +204,10 @@ class ByteBudget:
         drops the connection that holds most of those that are overdue."""
         self._timer = None
         for account in list(self._holding):
-            if account.when_short is not None:
-                account.when_short()
+            if account.on_memory_short is not None:
+                account.on_memory_short()
         oldest_ms = self._clock.monotonic_ms() - OVERDUE_MS
-        in_line = {wish.account for wish in self._line if wish.begun}
+        in_line = {waiting.account for waiting in self._line if waiting.begun}
         overdue = [
             account
             for account, changed_ms in self._holding.items()
@@ -234,11 +233,11 @@ class Account:
         "counted",
         "drop",
         "incoming",
+        "on_memory_short",
         "since_ms",
         "size",
         "soon",
         "unsent",
-        "when_short",
     )
 
     def __init__(
@@ -262,7 +261,7 @@ class Account:
         self.since_ms = -1
         """Since when the client has had something to do, that is to send or to read; -1: it has
         nothing to do."""
-        self.when_short: Callable[[], None] | None = None
+        self.on_memory_short: Callable[[], None] | None = None
         """Ends the wait of a request that is under way, because memory is short."""
         self.closed = False
         self._lined_up = False
@@ -278,41 +277,41 @@ class Account:
         """How many more bytes the connection may hold; below 0 if it holds too much."""
         return self.budget.left_for(self)
 
-    def may_start(self, frame_bytes: int, go: Callable[[], None]) -> bool:
+    def may_start(self, frame_bytes: int, retry: Callable[[], None]) -> bool:
         """Whether there is room for the request in this frame; the room for a large frame was taken
-        before. If there is none, `go` is called once, when it is worth asking again."""
-        return self.incoming > 0 or self._may_begin(2 * frame_bytes, go)
+        before. If there is none, `retry` is called once, when it is worth asking again."""
+        return self.incoming > 0 or self._may_take(2 * frame_bytes, retry)
 
-    def may_come_in(self, frame_bytes: int, go: Callable[[], None]) -> bool:
+    def may_receive(self, frame_bytes: int, retry: Callable[[], None]) -> bool:
         """Whether more of a large frame may be read. That needs room for the whole frame, because a
-        part of it is of no use. `go`: as for `may_start`."""
+        part of it is of no use. `retry`: as for `may_start`."""
         if not self.incoming:
-            if not self._may_begin(frame_bytes, go):
+            if not self._may_take(frame_bytes, retry):
                 return False
             self.incoming = frame_bytes
             self.grow(frame_bytes)
-            self.budget.holds_up(self)
+            self.budget.client_must_act(self)
         return True
 
-    def _may_begin(self, more: int, go: Callable[[], None]) -> bool:
+    def _may_take(self, more: int, retry: Callable[[], None]) -> bool:
         if self.budget.fits(self, more, begun=False):
             return True
         if not self._lined_up:
             self._lined_up = True
-            self.budget.line_up(self, more, partial(self._ask_again, go), begun=False)
+            self.budget.line_up(self, more, partial(self._retry, retry), begun=False)
         return False
 
-    def _ask_again(self, go: Callable[[], None]) -> None:
+    def _retry(self, retry: Callable[[], None]) -> None:
         self._lined_up = False
-        go()
+        retry()
 
-    def may_go_on(self, more: int, go: Callable[[], None]) -> bool:
+    def may_continue(self, more: int, retry: Callable[[], None]) -> bool:
         """Whether a request that has begun may take `more` bytes, which the caller then takes with
-        `grow`. If not, `go` is called when it is worth asking again. Such a request holds memory
+        `grow`. If not, `retry` is called when it is worth asking again. Such a request holds memory
         already, so it must be able to end: it waits only for its turn."""
         if self.budget.fits(self, more, begun=True):
             return True
-        self.budget.line_up(self, more, go, begun=True)
+        self.budget.line_up(self, more, retry, begun=True)
         return False
 
     def grow(self, by: int) -> None:
@@ -324,7 +323,7 @@ class Account:
     def arrived(self) -> None:
         """Notes that the frame has arrived as a whole. It counts until its request starts."""
         if not self.unsent:
-            self.budget.goes_on(self)
+            self.budget.client_acted(self)
 
     def started(self) -> None:
         """Stops counting the large frame: its request now counts for itself."""
@@ -338,9 +337,9 @@ class Account:
         self.grow(unsent - self.unsent)
         self.unsent = unsent
         if unsent:
-            self.budget.holds_up(self)
+            self.budget.client_must_act(self)
         elif not self.incoming:
-            self.budget.goes_on(self)
+            self.budget.client_acted(self)
 
     # The end ------------------------------------------------------------------------------
 
@@ -351,44 +350,10 @@ class Account:
         self.size, self.incoming, self.unsent = left, 0, 0
         self.settle()
         self.budget.closed(self)
-        self.soon, self.drop, self.when_short = None, _nothing, None
+        self.soon, self.drop, self.on_memory_short = None, _nothing, None
         if self.counted:
             finalize(self, self.budget.give_back, self.counted).atexit = False
 
 
 def _nothing() -> None:
     """Stands in for `drop` once the connection has ended."""
-
-
-# Giving memory back to the system -----------------------------------------------------------
-
-MUCH = 32 * 1024 * 1024
-"""Memory is given back to the system when clients hold at least this many bytes less than
-before."""
-
-
-class Crowds:
-    """Notices when clients hold much less memory than before, and then calls `gone()`. `budget`:
-    the memory of the clients. The regular sweep of the connections calls `look`."""
-
-    def __init__(
-        self, budget: ByteBudget, gone: Callable[[], None] = give_back_small_blocks
-    ) -> None:
-        self._budget = budget
-        self._gone = gone
-        self._accepted = self._open = 0
-        self._most = 0
-        """The most bytes that clients may have held since memory was last given back."""
-
-    def look(self, accepted: int, opened: int) -> None:
-        """Compares what clients hold with what they held. `accepted`: how many connections were
-        ever accepted; `opened`: how many are open. Each of them may have held `FREE_BYTES` that are
-        not in the budget."""
-        budget = self._budget
-        most = (self._open + accepted - self._accepted) * FREE_BYTES + budget.most
-        held = opened * FREE_BYTES + budget.used
-        self._accepted, self._open, budget.most = accepted, opened, budget.used
-        self._most = max(self._most, most)
-        if self._most - held >= MUCH:
-            self._most = held
-            self._gone()

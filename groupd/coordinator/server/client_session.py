@@ -62,8 +62,8 @@ class ClientSession:
         self._asked: set[Limit] | None = None
         self._told_when_gone: dict[object, Callable[[], None]] = {}
 
-    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `Waiter.when_gone`. Callers limit how often they ask."""
+    def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """See `Waiter.on_disconnect`. Callers limit how often they ask."""
         if self.gone:
             callback()
         key = object()

@@ -13,26 +13,35 @@ from groupd.coordinator.server.byte_budget import Account
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metering import Mute
 from groupd.coordinator.server.outgoing import Outgoing
-from groupd.coordinator.server.turns import READ_BYTES, SHORT_BYTES, Fairness, Receiver
+from groupd.coordinator.server.shared_resources import (
+    READ_BYTES,
+    SharedBufferProtocol,
+    SharedResources,
+)
+from groupd.coordinator.server.turns import SHORT_BYTES
 from groupd.protocol.wire.framing import FrameSplitter
 
 log = structlog.get_logger("groupd.connection")
 
 
-class ClientSocket(Receiver):
-    """The part of a connection that deals with its socket. `fairness`: what all sockets share."""
+class ClientSocket(SharedBufferProtocol):
+    """The part of a connection that deals with its socket. `shared`: what all sockets share."""
 
     def __init__(
-        self, config: CoordinatorConfig, clock: Clock, stats: ConnectionStats, fairness: Fairness
+        self,
+        config: CoordinatorConfig,
+        clock: Clock,
+        stats: ConnectionStats,
+        shared: SharedResources,
     ) -> None:
-        self.read_buffer = fairness.read_buffer
-        self._turns = fairness.turns
+        self.read_buffer = shared.read_buffer
+        self._turns = shared.turns
         self._in_line = False
         """Whether it has received more than its share and waits for its turn. Meanwhile it is not
         read."""
         self._stats = stats
         self._transport: asyncio.Transport | None = None
-        self.account = Account(fairness.budget, self._soon, self._overdue)
+        self.account = Account(shared.budget, self._soon, self._overdue)
         self._out = Outgoing(config, clock, stats, self.account, self._stalled)
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._frame: bytes | None = None

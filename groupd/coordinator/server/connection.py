@@ -34,12 +34,12 @@ from groupd.coordinator.server.byte_budget import FREE_BYTES, ITEM_BYTES, SMALL
 from groupd.coordinator.server.client_session import PLAINTEXT, ClientSession, KafkaEndpoint
 from groupd.coordinator.server.client_socket import ClientSocket
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.decoding import AT_ONCE, Decoded, lane_of
+from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE, Decoded, lane_of
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.sasl_gate import SaslGate
+from groupd.coordinator.server.shared_resources import READ_BYTES, SharedResources
 from groupd.coordinator.server.slot import Requests, Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
-from groupd.coordinator.server.turns import READ_BYTES, Fairness
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError
@@ -58,19 +58,19 @@ class Connection(ClientSocket):
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: OpenConnections[Connection],
-                 fairness: Fairness, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
-        super().__init__(config, clock, stats, fairness)
+                 shared: SharedResources, endpoint: KafkaEndpoint = PLAINTEXT) -> None:  # fmt: skip
+        super().__init__(config, clock, stats, shared)
         self._config = config
         self._requests = requests
         self._registry = registry
         self._endpoint = endpoint
         self._metering = endpoint.metering
         self._quotas = endpoint.metering.quotas
-        self._decoder = fairness.decoder
-        self.long_work = fairness.work
+        self._decoder = shared.decoder
+        self.long_work = shared.work
         self._slots: deque[Slot] = deque()
         self._unanswered = 0
-        self._held = 0
+        self._blocks = 0
         self.stored_replies = StoredReplies(stats)
         self._pumping = False
         self._stopped = False
@@ -170,8 +170,8 @@ class Connection(ClientSocket):
         """Called when `slot` has its reply: sends every reply that is ready, in order."""
         self.active = True
         self._unanswered -= 1
-        if slot.held:
-            self._held -= 1
+        if slot.blocks:
+            self._blocks -= 1
         account = self.account
         account.size += len(slot.frame) - slot.size
         if account.counted or account.size > FREE_BYTES:
@@ -185,18 +185,18 @@ class Connection(ClientSocket):
             self._soon(self._pump)
 
     @property
-    def held(self) -> bool:
+    def blocked(self) -> bool:
         """Whether a request is being worked on in slices."""
-        return self._held > 0
+        return self._blocks > 0
 
-    def hold(self) -> None:
+    def block(self) -> None:
         """Starts no request until `slot` is done, because its work comes in slices, or until
-        `release`."""
-        self._held += 1
+        `unblock`."""
+        self._blocks += 1
 
-    def release(self) -> None:
-        """Ends a `hold` that no slot asked for."""
-        self._held -= 1
+    def unblock(self) -> None:
+        """Ends a `block` that no slot asked for."""
+        self._blocks -= 1
         self._soon(self._pump)
 
     def write(self, data: bytes | bytearray) -> None:
@@ -261,7 +261,7 @@ class Connection(ClientSocket):
         frame, splitter = self._frame, self._splitter
         if frame is None and not self.closed and (splitter.rest or splitter.announced):
             frame = self._frame = splitter.next()
-        if frame is None or self._out.draining or self._held or self.closed or self._mute:
+        if frame is None or self._out.draining or self._blocks or self.closed or self._mute:
             return False
         if self._unanswered:
             # All unanswered requests are of one lane, so the newest one has it.
@@ -292,10 +292,12 @@ class Connection(ClientSocket):
                     return
                 self._answer_unknown_api_versions(header)
                 return
-            request, items = api.counted(frame, header.body_offset, header.api_version, AT_ONCE)
+            request, items = api.counted(
+                frame, header.body_offset, header.api_version, ITEMS_DECODED_INLINE
+            )
         except LongRequest:
             assert api is not None
-            self.hold()
+            self.block()
             self._decode_long(frame, header, api)
             return
         except MalformedRequest as error:
@@ -314,7 +316,7 @@ class Connection(ClientSocket):
         self._decoder.in_thread(self, frame, header, api, done)
 
     def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
-        return self.account.may_go_on(size, go)
+        return self.account.may_continue(size, go)
 
     def _decoded(
         self, frame: bytes, header: RequestHeader, api: Api, size: int, found: Decoded | Exception
@@ -322,7 +324,7 @@ class Connection(ClientSocket):
         """Goes on with a request after the thread has decoded it, or has failed to."""
         if self.closed:
             return
-        self._held -= 1
+        self._blocks -= 1
         self.account.grow(-size)
         if isinstance(found, Exception):
             self._refuse(str(found) or type(found).__name__)
@@ -391,5 +393,5 @@ class Connection(ClientSocket):
         if self._out.draining or frame or self._in_line or self._stopped or self._mute:
             room = False
         if room and announced:
-            room = self.account.may_come_in(announced, self._pump)
+            room = self.account.may_receive(announced, self._pump)
         self._set_reading(room)

@@ -47,14 +47,14 @@ def lane_of(frame: bytes) -> str | None:
 
 # Long requests ------------------------------------------------------------------------------
 
-# Most of the time of decoding goes to the items of arrays. A request with more than `AT_ONCE` of
-# them is decoded again in a thread, where Python gives the event loop its turn every few
-# milliseconds. There is one such thread, so only one request at a time takes the memory that
-# decoding needs. A request with more than `request_max_items` is refused like a frame that is too
-# large.
+# Decoding spends most of its time on the items of arrays. A request with more than
+# `ITEMS_DECODED_INLINE` of them is decoded again in a thread, where Python gives the event loop its
+# turn every few milliseconds. There is one such thread, so only one request at a time takes the
+# memory that decoding needs. A request with more than `request_max_items` is refused like a frame
+# that is too large.
 
-AT_ONCE = 4000
-"""How many items of a request are decoded at once: they take about two milliseconds."""
+ITEMS_DECODED_INLINE = 4000
+"""The most items of a request that are decoded on the event loop: about two milliseconds."""
 
 Decoded = tuple[Any, int]
 """(request, number of its items)."""

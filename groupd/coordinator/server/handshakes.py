@@ -29,7 +29,7 @@ SHARE_NS = 2_000_000
 """For this long handshakes are begun in one turn of the loop; at least one is begun."""
 
 
-class Shaking(Protocol):
+class HandshakingConnection(Protocol):
     """A connection that has not finished its handshake."""
 
     @property
@@ -55,11 +55,11 @@ class Handshakes:
         self._timeout_ms = config.tls_handshake_timeout_ms
         self._clock = clock
         self._elapsed = elapsed
-        self._deadlines: dict[Shaking, TimerHandle] = {}
+        self._deadlines: dict[HandshakingConnection, TimerHandle] = {}
         """The timers of all connections that have not finished their handshake."""
-        self._line: ByNetwork[Shaking] = ByNetwork()
-        self._under_way: ByNetwork[Shaking] = ByNetwork()
-        self._begun_ms: dict[Shaking, int] = {}
+        self._line: ByNetwork[HandshakingConnection] = ByNetwork()
+        self._under_way: ByNetwork[HandshakingConnection] = ByNetwork()
+        self._begun_ms: dict[HandshakingConnection, int] = {}
         """When each handshake under way began."""
         self._scheduled = False
         self._room: TimerHandle | None = None
@@ -71,7 +71,7 @@ class Handshakes:
         """How many connections have not finished their handshake, whether it has begun or not."""
         return len(self._deadlines)
 
-    def opened(self, connection: Shaking) -> None:
+    def opened(self, connection: HandshakingConnection) -> None:
         """Starts the time limit of a connection that has been accepted and may send. A second call
         changes nothing."""
         if connection in self._deadlines:
@@ -79,13 +79,13 @@ class Handshakes:
         due = self._clock.monotonic_ms() + self._timeout_ms
         self._deadlines[connection] = self._clock.call_at(due, connection.too_late)
 
-    def line_up(self, connection: Shaking) -> None:
+    def line_up(self, connection: HandshakingConnection) -> None:
         """Puts a connection into the line when the first message of its client has arrived. `begin`
         is called later, never at once."""
         self._line.add(connection, network_of(connection.host))
         self._schedule()
 
-    def ended(self, connection: Shaking, succeeded: bool) -> None:
+    def ended(self, connection: HandshakingConnection, succeeded: bool) -> None:
         """Notes that the handshake is over. A second call changes nothing."""
         deadline = self._deadlines.pop(connection, None)
         if deadline is None:

@@ -20,9 +20,9 @@ from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
+from groupd.coordinator.server.shared_resources import SharedResources
 from groupd.coordinator.server.slot import Requests
 from groupd.coordinator.server.tls_connection import ClientRefused, TlsConnection
-from groupd.coordinator.server.turns import Fairness
 
 
 class TlsEndpoint:
@@ -60,7 +60,7 @@ class KafkaPorts:
         clock: Clock,
         requests: Requests,
         stats: ConnectionStats,
-        fairness: Fairness,
+        shared: SharedResources,
         make: Callable[..., Connection],
         access: FindAccess,
         sasl: SaslEndpoints,
@@ -71,7 +71,7 @@ class KafkaPorts:
         self._clock = clock
         self._requests = requests
         self._stats = stats
-        self._fairness = fairness
+        self._shared = shared
         self._make = make
         self._access = access
         self._sasl = sasl
@@ -96,7 +96,7 @@ class KafkaPorts:
                 self._clock,
                 self._requests,
                 self._stats,
-                self._fairness,
+                self._shared,
                 self._make,
                 KafkaEndpoint(
                     listener.name,
@@ -108,9 +108,7 @@ class KafkaPorts:
                 self._of_all,
                 None
                 if tls is None
-                else partial(
-                    TlsConnection, endpoint=tls, handshakes=tls.line, fairness=self._fairness
-                ),
+                else partial(TlsConnection, endpoint=tls, handshakes=tls.line, shared=self._shared),
             )
             self._listeners.append(opened)
             flag = "listeners" if self._config.listeners else "--listen"

@@ -16,8 +16,8 @@ from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.descriptors import most_connections
 from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.shared_resources import SharedResources
 from groupd.coordinator.server.slot import Requests
-from groupd.coordinator.server.turns import Fairness
 
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01
@@ -49,7 +49,7 @@ class KafkaListener:
         clock: Clock,
         requests: Requests,
         stats: ConnectionStats,
-        fairness: Fairness,
+        shared: SharedResources,
         make: Callable[..., Connection] = Connection,
         endpoint: KafkaEndpoint = PLAINTEXT,
         of_all: OpenConnections[Connection] | None = None,
@@ -60,10 +60,10 @@ class KafkaListener:
         self._requests = requests
         self._make = make
         self._stats = stats
-        self._fairness = fairness
+        self._shared = shared
         self._endpoint = endpoint
         self._wrap = wrap or _unwrapped
-        stats.budget = fairness.budget
+        stats.budget = shared.budget
         stats.most = most_connections(config.max_connections)
         self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most, of_all)
         self._acceptors: list[Acceptor] = []
@@ -115,13 +115,13 @@ class KafkaListener:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
                     for connection in self._connections:
-                        if not (connection.closed or connection.held):
+                        if not (connection.closed or connection.blocked):
                             connection.close()
                     await asyncio.sleep(CLOSE_POLL_S)
         except TimeoutError:
             for connection in self._connections:
                 connection.abort()
-        self._fairness.decoder.close()
+        self._shared.decoder.close()
 
     def _connection(self) -> Connection:
         return self._make(
@@ -130,7 +130,7 @@ class KafkaListener:
             self._requests,
             self._stats,
             self._connections,
-            self._fairness,
+            self._shared,
             self._endpoint,
         )
 
@@ -157,7 +157,7 @@ class KafkaListener:
                     connection.abort()  # its client has not read the last reply
                 else:
                     connection.close()
-        self._fairness.crowds.look(self._stats.accepted, self._stats.open)
+        self._shared.heap_trimmer.look(self._stats.accepted, self._stats.open)
         self._arm_sweep()
 
 

@@ -20,13 +20,13 @@ from groupd.coordinator.security.sasl.enabled import (
 )
 from groupd.coordinator.security.sasl.scram import ScramCredentials
 from groupd.coordinator.server.connection_stats import SaslStats
-from groupd.coordinator.server.guesses import Guesses
-from groupd.coordinator.server.judge import Judge
+from groupd.coordinator.server.login_throttle import LoginThrottle
+from groupd.coordinator.server.token_verifier_thread import TokenVerifierThread
 
 
 class SaslEndpoint:
     """What the connections of one SASL listener share. `config`: the settings of the listener.
-    `stats`, `guesses` and `judge` are shared by all listeners."""
+    `stats`, `login_throttle` and `token_verifier` are shared by all listeners."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class SaslEndpoint:
         versions: AnswerVersions,
         clock: Clock,
         stats: SaslStats,
-        guesses: Guesses,
-        judge: Judge,
+        login_throttle: LoginThrottle,
+        token_verifier: TokenVerifierThread,
     ) -> None:
         self.listener = listener
         self.config = config
         self.clock = clock
         self.stats = stats
-        self.guesses = guesses
-        self.judge = judge
+        self.login_throttle = login_throttle
+        self.token_verifier = token_verifier
         self._enabled = enabled
         self._versions = versions
 
@@ -71,10 +71,10 @@ class SaslEndpoints:
         clock: Clock,
         stats: SaslStats,
     ) -> None:
-        self._judge = Judge()
+        self._token_verifier = TokenVerifierThread()
         self._by_listener: dict[str, SaslEndpoint] = {}
         sources = Sources(credentials, secret, lambda: clock.now().wall_ms)
-        guesses = Guesses(config, clock.monotonic_ms)
+        login_throttle = LoginThrottle(config, clock.monotonic_ms)
         try:
             for listener in listeners:
                 if not listener.protocol.sasl:
@@ -87,8 +87,8 @@ class SaslEndpoints:
                     versions,
                     clock,
                     stats,
-                    guesses,
-                    self._judge,
+                    login_throttle,
+                    self._token_verifier,
                 )
         except BaseException:
             self.close()
@@ -101,4 +101,4 @@ class SaslEndpoints:
     def close(self) -> None:
         for endpoint in self._by_listener.values():
             endpoint.close()
-        self._judge.close()
+        self._token_verifier.close()

@@ -56,11 +56,11 @@ class GatedConnection(Protocol):
     software: tuple[str, str]
     stored_replies: StoredReplies
 
-    def hold(self) -> None:
-        """Starts no request until `release`."""
+    def block(self) -> None:
+        """Starts no request until `unblock`."""
         ...
 
-    def release(self) -> None: ...
+    def unblock(self) -> None: ...
 
     def identify(self, principal: str) -> None:
         """Makes `principal` the client of all requests from now on."""
@@ -149,7 +149,7 @@ class SaslGate:
 
     def close(self) -> None:
         """Ends the gate with its connection."""
-        self._endpoint.judge.leave(self)
+        self._endpoint.token_verifier.leave(self)
         for timer in (self._deadline, self._delay, self._expiry):
             if timer is not None:
                 timer.cancel()
@@ -180,15 +180,15 @@ class SaslGate:
                 self._completed(identity)
                 connection.write(frame)
             case InThread(work, size):
-                connection.hold()
+                connection.block()
                 connection.account.grow(size)
                 network, told = network_of(connection.host), partial(self._of_thread, size)
-                self._endpoint.judge.run(self, network, size, work, told)
+                self._endpoint.token_verifier.run(self, network, size, work, told)
             case Claimed(user, step):
                 self._slow_down(user, step)
             case Refuse(frame, reason):
                 self._failed(reason)
-                connection.hold()
+                connection.block()
                 connection.stop_reading()
                 delay_ms = self._endpoint.config.connection_failed_authentication_delay_ms
                 self._delay = self._later(delay_ms, partial(self._part, frame))
@@ -210,20 +210,20 @@ class SaslGate:
         """Goes on with `step`: later if too many passwords were wrong, so that a guesser waits
         whether it is right or wrong, or gets no answer. A client that authenticates again as the
         same user does not wait, because it learns nothing new."""
-        guesses, host = self._endpoint.guesses, self._connection.host
+        login_throttle, host = self._endpoint.login_throttle, self._connection.host
         if self._identity is not None and self._identity.principal == f"User:{user}":
             self._act(self._judged(step))
             return
-        wait_ms = guesses.wait_ms(host, user)
+        wait_ms = login_throttle.wait_ms(host, user)
         if wait_ms > SLOWED_MAX_MS:
             self._act(Refuse(None, "not judged: too many wrong passwords"))
             return
         if isinstance(step, Rejected):
-            guesses.wrong(host, user)
+            login_throttle.wrong(host, user)
         else:
-            guesses.right(host, user)
+            login_throttle.right(host, user)
         if wait_ms:
-            self._connection.hold()
+            self._connection.block()
             self._delay = self._later(wait_ms, partial(self._go_on, step))
         else:
             self._act(self._judged(step))
@@ -233,10 +233,10 @@ class SaslGate:
         return self._authenticator.judged(step)
 
     def _go_on(self, step: SaslStep) -> None:
-        """Goes on with `step` and ends the `hold` that waited for it."""
+        """Goes on with `step` and ends the `block` that waited for it."""
         if not (self._connection.closed or self._authenticator is None):
             self._act(self._judged(step))
-            self._connection.release()
+            self._connection.unblock()
 
     def _later(self, wait_ms: int, go: Callable[[], None]) -> TimerHandle:
         return self._endpoint.clock.call_at(self._endpoint.clock.monotonic_ms() + wait_ms, go)

@@ -1,4 +1,5 @@
-"""A slot: the place of one reply in the order of its connection. Also leases of stored replies."""
+"""A slot: the place of one reply in the order of its connection. Also when stored replies are
+valid."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import structlog
 from groupd.coordinator.core import slices
 from groupd.coordinator.core.types import Access
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.waiting import Lease, Waiter
+from groupd.coordinator.runtime.waiting import StoredReplyValidity, Waiter
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account
 from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.metering import RequestMeter
@@ -49,7 +50,7 @@ class Client(Protocol):
         """Called when `slot` has its reply: sends every reply that is ready, in order."""
         ...
 
-    def hold(self) -> None:
+    def block(self) -> None:
         """Starts no request until the slot is done, because its work comes in slices."""
         ...
 
@@ -65,14 +66,13 @@ class Slot(Waiter):
 
     __slots__ = (
         "api",
+        "blocks",
         "connection",
         "done",
         "frame",
         "hangs_up",
         "header",
-        "held",
         "lane",
-        "lease",
         "meter",
         "request_frame",
         "reserved",
@@ -80,6 +80,7 @@ class Slot(Waiter):
         "size",
         "stand_in",
         "throttle_ms",
+        "validity",
         "watchers",
     )
 
@@ -99,7 +100,7 @@ class Slot(Waiter):
         self.done = False
         self.hangs_up = False
         """Whether the connection is closed in place of a reply."""
-        self.held = False
+        self.blocks = False
         """Whether the connection starts no other request until this one is done."""
         self.frame: bytes | bytearray = b""
         """The reply, once it is done."""
@@ -109,7 +110,7 @@ class Slot(Waiter):
         """The part of `size` for a reply that is being made."""
         self.lane: str | None = None
         """The lane of the request; set when `request_frame` is not kept."""
-        self.lease: Lease | None = None
+        self.validity: StoredReplyValidity | None = None
         self.rights: tuple[Access, int] | None = None
         """The client's rights, and their version when the request was handled; None if its rights
         do not change."""
@@ -123,16 +124,18 @@ class Slot(Waiter):
         self.stand_in: Waiter | None = None
         """The waiter that a layer has given to the broker in place of this slot."""
 
-    def may_repeat(self, lease: Lease) -> None:
+    def may_repeat(self, validity: StoredReplyValidity) -> None:
         if self.meter is not None and self.meter.counts_requests:
             return
         if self.rights is not None:
-            lease = RightsLease(lease, *self.rights)
-        self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
+            validity = RightsReplyValidity(validity, *self.rights)
+        self.validity = (
+            validity if self.watchers is None else WatchedReplyValidity(validity, self.watchers)
+        )
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
-        # The lease was given for the reply that this refusal replaces.
-        self.lease = None
+        # The validity was that of the reply which this refusal replaces.
+        self.validity = None
         super().fail(code, message)
 
     def forget(self) -> None:
@@ -160,30 +163,30 @@ class Slot(Waiter):
         except Exception as error:  # noqa: BLE001 - logged there
             self._cannot_send(error)
 
-    def hold(self) -> None:
-        if not self.held:
-            self.held = True
-            self.connection.hold()
+    def block_connection(self) -> None:
+        if not self.blocks:
+            self.blocks = True
+            self.connection.block()
 
-    def room(self, wanted: int) -> int:
-        self.holds(0)
+    def reserve_bytes(self, wanted: int) -> int:
+        self.set_reserved_bytes(0)
         account = self.connection.account
         room = min(wanted, max(FREE_BYTES, account.left))
-        self.holds(room)
+        self.set_reserved_bytes(room)
         return room
 
-    def holds(self, size: int) -> None:
+    def set_reserved_bytes(self, size: int) -> None:
         if not self.connection.closed:
             by = size - self.reserved
             self.reserved = size
             self.size += by
             self.connection.account.grow(by)
 
-    def when_short(self, callback: Callable[[], None] | None) -> None:
-        self.connection.account.when_short = callback
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
+        self.connection.account.on_memory_short = callback
 
-    def when_gone(self, callback: Callable[[], None]) -> Callable[[], None]:
-        return self.connection.session.when_gone(callback)
+    def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self.connection.session.on_disconnect(callback)
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
         """The body of the reply; None if it is long and is encoded in slices."""
@@ -196,7 +199,7 @@ class Slot(Waiter):
         except StopIteration as ended:
             body: bytearray = ended.value
             return body
-        self.hold()
+        self.block_connection()
         self._encode_on(reply, steps, copies)
         return None
 
@@ -232,12 +235,12 @@ class Slot(Waiter):
                 body: bytearray = ended.value
                 return body
             if size > self.reserved:
-                if not account.may_go_on(size + GROWTH - self.reserved, go):
+                if not account.may_continue(size + GROWTH - self.reserved, go):
                     return None
-                self.holds(size + GROWTH)
+                self.set_reserved_bytes(size + GROWTH)
             yield
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         # Without a reply the client would wait. When it is disconnected, it asks again.
         self.connection.abort()
 
@@ -254,7 +257,7 @@ class Slot(Waiter):
         """Drops the connection after a bug of ours, or when there is no memory left."""
         version = self.header.api_version
         log.error("reply cannot be sent", api=self.api.name, version=version, exc_info=error)
-        self.lose()
+        self.on_no_reply()
 
     def _frame(self, reply: Any, body: bytes | bytearray, copies: int) -> None:
         header = self.header
@@ -264,37 +267,37 @@ class Slot(Waiter):
         self.frame = frame if copies == 1 else frame * copies
         if self.meter is not None:
             self.meter.framed(reply, len(frame))
-        if self.lease is not None and self.request_frame:
+        if self.validity is not None and self.request_frame:
             api = (header.api_key, version)
-            self.connection.stored_replies.put(self.request_frame, frame, self.lease, api)
+            self.connection.stored_replies.put(self.request_frame, frame, self.validity, api)
 
 
-class RightsLease:
-    """A lease that ends when the rights of the client may have changed (ADR 10). `version`: the
+class RightsReplyValidity:
+    """The reply is valid until the rights of the client may have changed (ADR 10). `version`: the
     version of the rights when they were checked, before the reply was made."""
 
-    __slots__ = ("_access", "_lease", "_version")
+    __slots__ = ("_access", "_validity", "_version")
 
-    def __init__(self, lease: Lease, access: Access, version: int) -> None:
-        self._lease = lease
+    def __init__(self, validity: StoredReplyValidity, access: Access, version: int) -> None:
+        self._validity = validity
         self._access = access
         self._version = version
 
     def renew(self) -> bool:
-        return self._access.version == self._version and self._lease.renew()
+        return self._access.version == self._version and self._validity.renew()
 
 
-class WatchedLease:
-    """A lease that watchers may end. They are called when it is renewed."""
+class WatchedReplyValidity:
+    """The reply is valid while all watchers allow it. They are called when it is sent again."""
 
-    __slots__ = ("_lease", "_watchers")
+    __slots__ = ("_validity", "_watchers")
 
-    def __init__(self, lease: Lease, watchers: list[Watcher]) -> None:
-        self._lease = lease
+    def __init__(self, validity: StoredReplyValidity, watchers: list[Watcher]) -> None:
+        self._validity = validity
         self._watchers = watchers
 
     def renew(self) -> bool:
-        if not all(allows() for allows, _ in self._watchers) or not self._lease.renew():
+        if not all(allows() for allows, _ in self._watchers) or not self._validity.renew():
             return False
         for _, renewed in self._watchers:
             renewed()

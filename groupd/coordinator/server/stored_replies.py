@@ -10,7 +10,7 @@ There is one table for each connection, because client and principal are part of
 
 from __future__ import annotations
 
-from groupd.coordinator.runtime.waiting import Lease
+from groupd.coordinator.runtime.waiting import StoredReplyValidity
 from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
 
 ENTRIES_MAX = 1024
@@ -26,17 +26,21 @@ class StoredReply:
     field. `request_end`: everything behind the id. `reply_start` and `reply_end`: the same parts of
     the reply."""
 
-    __slots__ = ("lease", "repeats", "reply_end", "reply_start", "request_end", "request_start")
+    __slots__ = ("repeats", "reply_end", "reply_start", "request_end", "request_start", "validity")
 
     def __init__(
-        self, request: bytes, reply: bytes | bytearray, lease: Lease, repeats: Repeats
+        self,
+        request: bytes,
+        reply: bytes | bytearray,
+        validity: StoredReplyValidity,
+        repeats: Repeats,
     ) -> None:
         """`request` is without its length field, `reply` with it."""
         self.request_start = len(request).to_bytes(4, "big") + request[:4]
         self.request_end = request[8:]
         self.reply_start = bytes(reply[:4])
         self.reply_end = bytes(reply[8:])
-        self.lease = lease
+        self.validity = validity
         self.repeats = repeats
 
     @property
@@ -59,11 +63,17 @@ class StoredReplies:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def put(self, request: bytes, reply: bytes | bytearray, lease: Lease, api: ApiVersion) -> None:
+    def put(
+        self,
+        request: bytes,
+        reply: bytes | bytearray,
+        validity: StoredReplyValidity,
+        api: ApiVersion,
+    ) -> None:
         """Stores a reply. `request` is without its length field, `reply` with it."""
         if self._stopped:
             return
-        stored = StoredReply(request, reply, lease, self._stats.repeats(api))
+        stored = StoredReply(request, reply, validity, self._stats.repeats(api))
         self._size += stored.size
         if len(self._stored) >= ENTRIES_MAX or self._size > BYTES_MAX:
             self._stored.clear()
@@ -85,7 +95,7 @@ class StoredReplies:
             self._last = stored
         if stored.request_start != data[:8]:
             return None
-        if not stored.lease.renew():
+        if not stored.validity.renew():
             del self._stored[stored.request_end]
             self._last = next(iter(self._stored.values()), None)
             return None

@@ -16,7 +16,12 @@ from typing import Any, Protocol, cast
 import structlog
 
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.server.turns import READ_BYTES, SHORT_BYTES, Fairness, Receiver
+from groupd.coordinator.server.shared_resources import (
+    READ_BYTES,
+    SharedBufferProtocol,
+    SharedResources,
+)
+from groupd.coordinator.server.turns import SHORT_BYTES
 
 # Records ------------------------------------------------------------------------------------
 
@@ -125,8 +130,8 @@ class ClientRefused(Exception):
     """The client may not connect; `str()` says why."""
 
 
-class TlsConnection(asyncio.Transport, Receiver):
-    """The protocol of a socket, and the transport of the connection inside. `fairness`: what all
+class TlsConnection(asyncio.Transport, SharedBufferProtocol):
+    """The protocol of a socket, and the transport of the connection inside. `shared`: what all
     sockets share."""
 
     __slots__ = (
@@ -140,11 +145,11 @@ class TlsConnection(asyncio.Transport, Receiver):
     _outgoing: ssl.MemoryBIO
 
     def __init__(
-        self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes, fairness: Fairness
+        self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes, shared: SharedResources
     ) -> None:
         super().__init__()
-        self.read_buffer = fairness.read_buffer
-        self._turns = fairness.turns
+        self.read_buffer = shared.read_buffer
+        self._turns = shared.turns
         self._inner = inner
         self.host = ""
         self._endpoint = endpoint

@@ -8,8 +8,6 @@ line. So a client that sends a hundred requests at once delays a client that sen
 two, not by a hundred requests; and a thousand such clients delay it no longer than one. A
 connection in the line is not read.
 
-This module also has the protocol and the memory with which sockets are read.
-
 The timer of `LoopStalls` tells how old a turn is: it rings in every turn that takes longer than its
 interval. A marker of our own in each turn would cost every request more than this does.
 """
@@ -21,65 +19,9 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Protocol
 
-from msgspec import Struct
-
-from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.runtime.clock import Clock, elapsed_ns
-from groupd.coordinator.runtime.long_work import LongWork
+from groupd.coordinator.runtime.clock import elapsed_ns
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
 from groupd.coordinator.server.by_network import ByNetwork, network_of
-from groupd.coordinator.server.byte_budget import FREE_BYTES, ByteBudget, Crowds, limit_of
-from groupd.coordinator.server.decoding import Decoder
-
-# How sockets are read -----------------------------------------------------------------------
-
-# `asyncio` reads up to 256 KB of a socket before any limit is checked. A connection would keep that
-# much without room in the memory of all connections (`byte_budget`). So the protocols of sockets
-# here are buffered ones. All of a process read into one buffer, of which a read gets a small part,
-# and keep a copy of what has come. Only a large frame that has its room is read in larger pieces.
-
-
-READ_BYTES = FREE_BYTES
-"""The most bytes that one read brings. So many bytes need no room in the memory of all
-connections."""
-
-LARGE_READ_BYTES = 256 * 1024
-"""The most bytes that one read brings of a large frame that has its room."""
-
-
-class ReadBuffer:
-    """The memory for the reads of one event loop. Its content is valid until the next read.
-    `stalls`: the timer of that loop, which each read wakes."""
-
-    __slots__ = ("large", "stalls", "usual")
-
-    def __init__(self, stalls: LoopStalls) -> None:
-        self.stalls = stalls
-        self.large = memoryview(bytearray(LARGE_READ_BYTES))
-        self.usual = self.large[:READ_BYTES]
-
-
-class Receiver(asyncio.BufferedProtocol):
-    """The protocol of a socket. `data_received` gets the bytes of each read."""
-
-    __slots__ = ()
-
-    read_buffer: ReadBuffer
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self.read_buffer.usual
-
-    def buffer_updated(self, nbytes: int) -> None:
-        buffer = self.read_buffer
-        if not buffer.stalls.awake:
-            buffer.stalls.wake()
-        self.data_received(bytes(buffer.large[:nbytes]))
-
-    def data_received(self, data: bytes) -> None:
-        raise NotImplementedError
-
-
-# Turns --------------------------------------------------------------------------------------
 
 BUDGET_NS = 4_000_000
 """How long in each turn requests and records are worked on as they come."""
@@ -95,7 +37,7 @@ _OLD_NS = int(INTERVAL_S * 1e9) + BUDGET_NS
 _HALF_NS = int(INTERVAL_S * 1e9) + BUDGET_NS // 2
 
 
-class Starter(Protocol):
+class QueuedConnection(Protocol):
     """A connection with work that has not started. `host`: the client's address."""
 
     host: str
@@ -121,13 +63,13 @@ class RequestTurns:
     def __init__(self, stalls: LoopStalls, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._stalls = stalls
         self.elapsed = elapsed
-        self._short: ByNetwork[Starter] = ByNetwork()
+        self._short: ByNetwork[QueuedConnection] = ByNetwork()
         """The connections in line that have sent little, or a step of a handshake."""
-        self._long: ByNetwork[Starter] = ByNetwork()
+        self._long: ByNetwork[QueuedConnection] = ByNetwork()
         """The connections in line that have sent more."""
         self._whose = cycle(((self._short, True), (self._short, False), (self._long, False)))
         """The order of turns: a line, and whether its newest or its oldest connection is next."""
-        self._again: dict[Starter, bool] | None = None
+        self._again: dict[QueuedConnection, bool] | None = None
         """The connections that get in line again while the line is served, each with `short`. None:
         the line is not being served."""
         self._share_ns = SHARE_NS
@@ -144,7 +86,7 @@ class RequestTurns:
         """Whether this turn of the loop has no time left for requests as they come."""
         return self.elapsed() > self._stalls.rang_ns + _OLD_NS
 
-    def line_up(self, connection: Starter, short: bool) -> None:
+    def line_up(self, connection: QueuedConnection, short: bool) -> None:
         """Puts `connection` into the line; a second call changes nothing. `short`: it has sent no
         more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
         if self._again is not None:
@@ -153,7 +95,7 @@ class RequestTurns:
             (self._short if short else self._long).add(connection, network_of(connection.host))
         self._schedule()
 
-    def leave(self, connection: Starter) -> None:
+    def leave(self, connection: QueuedConnection) -> None:
         """Takes a closed connection out of the line."""
         self._short.discard(connection)
         self._long.discard(connection)
@@ -191,28 +133,3 @@ class RequestTurns:
             for connection, little in again.items():
                 self.line_up(connection, little)
             self._schedule()
-
-
-class Fairness(Struct, frozen=True):
-    """What all sockets of a process share. `turns`: which connection may work on what it has
-    received. `decoder` decodes requests. `work`: long work in slices. `budget`: the memory that
-    connections hold. `crowds` gives memory back to the system when many clients have gone.
-    `read_buffer`: the memory for reads."""
-
-    turns: RequestTurns
-    decoder: Decoder
-    work: LongWork
-    budget: ByteBudget
-    crowds: Crowds
-    read_buffer: ReadBuffer
-
-
-def fairness(
-    config: CoordinatorConfig, stalls: LoopStalls, work: LongWork, clock: Clock
-) -> Fairness:
-    """The fairness of a process. `stalls` measures its loop. `work`: the long work of its broker.
-    `clock`: the clock of the sockets."""
-    budget = ByteBudget(limit_of(config), clock)
-    decoder = Decoder(config.request_max_items)
-    turns, buffer = RequestTurns(stalls), ReadBuffer(stalls)
-    return Fairness(turns, decoder, work, budget, Crowds(budget), buffer)

@@ -111,7 +111,7 @@ class Fetch:
         )
         throttle_ms = 0 if limit is None else self._quotas.fetched(limit, reading.size)
         if throttle_ms:
-            context.token.holds(0)
+            context.token.set_reserved_bytes(0)
             return _throttled(asked, throttle_ms)
         return await _reply(asked, reading, self._elapsed, pace)
 

@@ -80,11 +80,11 @@ class Attempt(Protocol):
 class Memory(Protocol):
     """The memory that a request holds for what it has read. A `Waiter` implements it."""
 
-    def room(self, wanted: int) -> int: ...
+    def reserve_bytes(self, wanted: int) -> int: ...
 
-    def holds(self, size: int) -> None: ...
+    def set_reserved_bytes(self, size: int) -> None: ...
 
-    def when_short(self, callback: Callable[[], None] | None) -> None: ...
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None: ...
 
 
 A = TypeVar("A", bound=Attempt)
@@ -117,20 +117,20 @@ class LongPolls:
         complete, the time is `until_ms`, or other requests are short of memory. While the request
         waits it does not keep what it has read, and reads it again afterwards."""
         while True:
-            found = await read(memory.room(max_bytes))
-            memory.holds(found.size)
+            found = await read(memory.reserve_bytes(max_bytes))
+            memory.set_reserved_bytes(found.size)
             now_ms = self._elapsed().monotonic_ms
             watched = found.watched
             if found.complete or found.size >= min_bytes or now_ms >= until_ms or not watched:
                 return found
             del found
-            memory.holds(0)
+            memory.set_reserved_bytes(0)
             event = _MoreOrShort()
-            memory.when_short(event.short)
+            memory.on_memory_short(event.short)
             try:
                 await self.until_moved(watched, event, until_ms - now_ms, pace)
             finally:
-                memory.when_short(None)
+                memory.on_memory_short(None)
             if event.is_short:
                 until_ms = now_ms
 

@@ -17,10 +17,11 @@ from groupd.coordinator.lag import watch
 from groupd.coordinator.security import audit, quota_entities
 from groupd.coordinator.security.sasl import mechanisms, oauthbearer, scram
 from groupd.coordinator.server import (
-    guesses,
-    judge,
+    login_throttle,
     sasl_gate,
+    shared_resources,
     tls_connection,
+    token_verifier_thread,
     turns,
 )
 from groupd.protocol.errors import ErrorCode
@@ -50,7 +51,7 @@ CONSTANTS = {
         f"{turns.SHARE_NS // 1000} microseconds of a turn"
     ),
     "bytes that are read before there is room for them": (
-        f"{turns.READ_BYTES // 1024} KiB of a connection"
+        f"{shared_resources.READ_BYTES // 1024} KiB of a connection"
     ),
     "connections to it without a request": (
         f"{http_server.UNASKED_MAX}, for {http_server.REQUEST_TIMEOUT_S:.0f} s each"
@@ -60,9 +61,11 @@ CONSTANTS = {
         f"{oauthbearer.MESSAGE_MAX // 1024} KiB; {mechanisms.PLAIN_MESSAGE_MAX // 1024} KiB"
     ),
     "tokens that wait for the check of their signature": (
-        f"{judge.WAITING_BYTES_MAX // 1024**2} MiB"
+        f"{token_verifier_thread.WAITING_BYTES_MAX // 1024**2} MiB"
     ),
-    "wrong tokens of one address there": (f"{access.FAILURES_MAX} in {guesses.WINDOW_S:.0f} s"),
+    "wrong tokens of one address there": (
+        f"{access.FAILURES_MAX} in {login_throttle.WINDOW_S:.0f} s"
+    ),
     "lines of one event in the log": (f"{log_limits.LINES_MAX} in {log_limits.WINDOW_S:.0f} s"),
     "the admin port: [places](operating.md#when-many-ask)": (
         f"{min(PLACES)} to {max(PLACES)} for a kind of page"
@@ -135,7 +138,7 @@ def test_every_limit_is_in_the_table() -> None:
 def test_other_numbers_of_the_page() -> None:
     failures = [limit.default for limit in table() if "authentication.failures" in limit.name]
     assert len(failures) == 2
-    assert all(one.endswith(f" in {guesses.WINDOW_S:.0f} s") for one in failures)
+    assert all(one.endswith(f" in {login_throttle.WINDOW_S:.0f} s") for one in failures)
     assert mechanisms.PLAIN_MESSAGE_MAX == scram.MESSAGE_MAX
     page = (ROOT / "docs" / "security.md").read_text()
     assert f"would take more than {sasl_gate.SLOWED_MAX_MS // 1000} seconds" in page

@@ -48,13 +48,13 @@ class Asked(Waiter):
     def send(self, reply: Any) -> None:
         pass
 
-    def hold(self) -> None:
+    def block_connection(self) -> None:
         self.held = True
 
     def hang_up(self) -> None:
         self.hung_up = True
 
-    def lose(self) -> None:
+    def on_no_reply(self) -> None:
         self.lost = True
 
 

@@ -10,7 +10,7 @@ import pytest
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.ownership import SingleNodeOwnership
 from groupd.coordinator.runtime.shard_state import CoordinatorState
-from groupd.coordinator.runtime.waiting import Callback, Lease
+from groupd.coordinator.runtime.waiting import Callback, StoredReplyValidity
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import ListGroupsRequest
 from groupd.storage.memory import MemoryStore
@@ -213,8 +213,8 @@ async def test_a_stored_reply_ends_with_the_lease(nodes: Nodes) -> None:
     renew: list[Callable[[], bool]] = []
 
     class Watched(Callback):
-        def may_repeat(self, lease: Lease) -> None:
-            renew.append(lease.renew)
+        def may_repeat(self, validity: StoredReplyValidity) -> None:
+            renew.append(validity.renew)
 
     for _ in range(2):  # the first one says that the assignment has come
         waiter = Watched(asked, APIS[type(asked)].failure, lambda reply: None)

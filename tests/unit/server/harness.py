@@ -14,8 +14,9 @@ from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
+from groupd.coordinator.server.shared_resources import SharedResources, shared_resources
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.server.turns import Fairness, RequestTurns, fairness
+from groupd.coordinator.server.turns import RequestTurns
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
 from groupd.protocol.wire.registry import Api
@@ -115,14 +116,14 @@ class FakeTransport(asyncio.Transport):
         self.aborted = self.closing = True
 
 
-def a_fairness(
+def own_resources(
     config: CoordinatorConfig | None = None,
     work: LongWork | None = None,
     clock: ManualClock | None = None,
     turns: RequestTurns | None = None,
-) -> Fairness:
-    """The fairness of a process of its own."""
-    made = fairness(
+) -> SharedResources:
+    """Shared resources of a process of its own."""
+    made = shared_resources(
         config or CoordinatorConfig(), LoopStalls(), work or LongWork(), clock or ManualClock()
     )
     return made if turns is None else structs.replace(made, turns=turns)
@@ -138,7 +139,7 @@ class Client:
         self.stats = ConnectionStats()
         self.config = CoordinatorConfig(**config)
         self.registry: OpenConnections[Connection] = OpenConnections(self.config)
-        self.fairness = a_fairness(self.config, work, self.clock, turns)
+        self.shared = own_resources(self.config, work, self.clock, turns)
         self.slots: list[Slot] = []
         self.forgotten: list[Slot] = []
         self.at_once = False
@@ -146,7 +147,7 @@ class Client:
 
     def connect(self) -> tuple[FakeTransport, Connection]:
         connection = Connection(
-            self.config, self.clock, self, self.stats, self.registry, self.fairness
+            self.config, self.clock, self, self.stats, self.registry, self.shared
         )
         transport = FakeTransport()
         transport.connection = connection

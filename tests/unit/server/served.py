@@ -29,7 +29,7 @@ from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn
 from tests.support.parts import loaded
-from tests.unit.server.harness import FakeTransport, a_fairness
+from tests.unit.server.harness import FakeTransport, own_resources
 
 ITEMS = 12_000
 TOPICS = 3000
@@ -91,10 +91,10 @@ class Asker:
 
     def __init__(self, broker: Broker, requests: Requests) -> None:
         config = broker.config
-        fairness = a_fairness(config, broker.work)
+        shared = own_resources(config, broker.work)
         others: OpenConnections[Connection] = OpenConnections(config)
         self.connection = Connection(
-            config, ManualClock(), requests, ConnectionStats(), others, fairness
+            config, ManualClock(), requests, ConnectionStats(), others, shared
         )
         self.transport = FakeTransport()
         self.transport.connection = self.connection

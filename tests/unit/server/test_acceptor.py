@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server import acceptor
-from groupd.coordinator.server.acceptor import OPENED_AT_ONCE, QUIET_MS, RETRY_MS, Acceptor
+from groupd.coordinator.server.acceptor import CONNECTIONS_PER_TURN, QUIET_MS, RETRY_MS, Acceptor
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
@@ -27,7 +27,7 @@ from groupd.coordinator.server.slot import Requests
 from groupd.protocol.wire.registry import Api
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions, close_with_reset
-from tests.unit.server.harness import a_fairness, send_frame
+from tests.unit.server.harness import own_resources, send_frame
 
 MOST = 3
 
@@ -85,10 +85,8 @@ class Server:
     def make(self) -> Connection:
         if self.made_errors:
             raise self.made_errors.pop()
-        fairness = a_fairness(self.config, clock=self.clock)
-        return Connection(
-            self.config, self.clock, Answered(), self.stats, self.connections, fairness
-        )
+        shared = own_resources(self.config, clock=self.clock)
+        return Connection(self.config, self.clock, Answered(), self.stats, self.connections, shared)
 
     def called(self, times: int) -> bool:
         return self.socket.calls == times
@@ -270,17 +268,17 @@ async def test_who_is_closed_while_it_waits_lets_the_others_go_on(first: Server)
 
 @on_both_loops(max_connections=1000)
 async def test_other_work_has_its_turn_in_a_storm(server: Server) -> None:
-    for _ in range(4 * OPENED_AT_ONCE):
+    for _ in range(4 * CONNECTIONS_PER_TURN):
         server.connect()
     most_accepted = most_opened = 0
-    while server.stats.accepted < 4 * OPENED_AT_ONCE:
+    while server.stats.accepted < 4 * CONNECTIONS_PER_TURN:
         accepted, opened = len(server.connections), server.stats.accepted
-        with patch.object(acceptor, "AT_ONCE", 2 * OPENED_AT_ONCE):
+        with patch.object(acceptor, "SOCKETS_PER_TURN", 2 * CONNECTIONS_PER_TURN):
             await asyncio.sleep(0)
         most_accepted = max(most_accepted, len(server.connections) - accepted)
         most_opened = max(most_opened, server.stats.accepted - opened)
-    assert most_accepted == 2 * OPENED_AT_ONCE
-    assert most_opened == OPENED_AT_ONCE
+    assert most_accepted == 2 * CONNECTIONS_PER_TURN
+    assert most_opened == CONNECTIONS_PER_TURN
 
 
 @on_both_loops(max_connections=1000)
@@ -293,16 +291,16 @@ async def test_a_client_from_elsewhere_does_not_wait_for_a_storm(server: Server)
         return wrap(connection)
 
     server.wrap = note
-    for number in range(4 * OPENED_AT_ONCE):
-        server.connect("127.0.0.2" if number == 2 * OPENED_AT_ONCE else "")
-    await until(lambda: server.stats.accepted == 4 * OPENED_AT_ONCE)
+    for number in range(4 * CONNECTIONS_PER_TURN):
+        server.connect("127.0.0.2" if number == 2 * CONNECTIONS_PER_TURN else "")
+    await until(lambda: server.stats.accepted == 4 * CONNECTIONS_PER_TURN)
     hosts = [connection.host for connection in order]
     assert hosts.index("/127.0.0.2") <= 1
 
 
 @on_both_loops(max_connections=1000)
 async def test_who_stands_in_line_is_dropped_when_it_closes(server: Server) -> None:
-    clients = [server.connect() for _ in range(4 * OPENED_AT_ONCE)]
+    clients = [server.connect() for _ in range(4 * CONNECTIONS_PER_TURN)]
     await until(lambda: len(server.connections) == len(clients))
     in_line = len(clients) - server.stats.accepted
     server.acceptor.close()

@@ -18,7 +18,7 @@ from groupd.coordinator.server.byte_budget import (
     Account,
     ByteBudget,
 )
-from groupd.coordinator.server.decoding import AT_ONCE
+from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE
 from groupd.testing.clock import ManualClock
 from tests.unit.server.harness import FakeTransport
 from tests.unit.server.test_byte_budget import (
@@ -41,14 +41,14 @@ async def test_who_holds_nothing_any_more_is_not_beyond_its_share() -> None:
     """That holds too if the others hold more than the limit when it gives back what it had."""
     budget = ByteBudget(LIMIT, ManualClock())
     first, second, other = (Account(budget, soon, lambda: None) for _ in range(3))
-    assert first.may_go_on(BIG, lambda: None)
+    assert first.may_continue(BIG, lambda: None)
     first.grow(BIG)
     other.grow(2 * LIMIT)
     first.grow(-BIG)
     went: list[bool] = []
-    assert second.may_go_on(BIG, lambda: went.append(True))
+    assert second.may_continue(BIG, lambda: went.append(True))
     second.grow(BIG)
-    assert not first.may_go_on(BIG, lambda: went.append(True))
+    assert not first.may_continue(BIG, lambda: went.append(True))
     other.grow(-2 * LIMIT)
     await turns()
     assert not went, "there is less than that in its share, and another one is beyond its own"
@@ -62,10 +62,10 @@ async def test_who_is_within_its_share_again_is_not_beyond_it() -> None:
     budget = ByteBudget(LIMIT, ManualClock())
     first, second, other = (Account(budget, soon, lambda: None) for _ in range(3))
     other.grow(LIMIT)
-    assert first.may_go_on(FREE_BYTES + 1000, lambda: None)
+    assert first.may_continue(FREE_BYTES + 1000, lambda: None)
     first.grow(FREE_BYTES + 1000)
     went: list[bool] = []
-    assert not second.may_go_on(BIG, lambda: went.append(True))
+    assert not second.may_continue(BIG, lambda: went.append(True))
     other.grow(-LIMIT)
     await turns()
     assert went, "the first still has its request under way, but as one of many"
@@ -93,7 +93,7 @@ async def test_a_request_that_waits_for_long_keeps_no_room_that_others_wait_for(
     """So many clients have a long poll that they fill the limit."""
     client = a_client()
     sitting = []
-    while client.fairness.budget.waiting == 0:
+    while client.shared.budget.waiting == 0:
         sitting.append(Peer(client))
         sitting[-1].send(describe(1, 2000 + len(sitting)))
     sitting.pop().leave()
@@ -128,13 +128,13 @@ async def test_long_polls_are_answered_when_others_wait_for_their_room() -> None
     client = a_client()
     sitting: list[Peer] = []
     answered: list[Peer] = []
-    while client.fairness.budget.waiting == 0:
+    while client.shared.budget.waiting == 0:
         peer = Peer(client)
         sitting.append(peer)
         peer.send(describe(1, 2000 + len(sitting)))
-        if client.fairness.budget.waiting == 0:
-            client.slots[-1].when_short(lambda peer=peer: answered.append(peer))  # type: ignore[misc]
-    client.slots[0].when_short(None)
+        if client.shared.budget.waiting == 0:
+            client.slots[-1].on_memory_short(lambda peer=peer: answered.append(peer))  # type: ignore[misc]
+    client.slots[0].on_memory_short(None)
     client.clock.advance(LOOK_MS)
     assert answered == sitting[1:-1]
     assert not any(peer.transport.aborted for peer in sitting)
@@ -160,7 +160,7 @@ async def test_a_recorded_request_is_decoded_whatever_others_hold() -> None:
     """Later it would be worked on outside of its input."""
     client = a_client()
     other = Peer(client).connection.account
-    assert other.may_go_on(LIMIT, lambda: None)
+    assert other.may_continue(LIMIT, lambda: None)
     other.grow(LIMIT)
     traffic = cast(Any, SimpleNamespace(opened=lambda _: 1, frame=lambda *of: of[-1]()))
     connection = RecordedConnection(
@@ -169,11 +169,11 @@ async def test_a_recorded_request_is_decoded_whatever_others_hold() -> None:
         client,
         client.stats,
         client.registry,
-        client.fairness,
+        client.shared,
         traffic=traffic,
     )
     connection.connection_made(FakeTransport())
-    connection.data_received(describe(1, AT_ONCE + 1))
-    assert client.fairness.budget.waiting == 0
+    connection.data_received(describe(1, ITEMS_DECODED_INLINE + 1))
+    assert client.shared.budget.waiting == 0
     await until_pending(client, 1)
     assert client.pending() == [1]

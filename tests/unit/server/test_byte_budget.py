@@ -98,7 +98,7 @@ async def turns(count: int = 3) -> None:
 
 async def test_a_large_frame_is_only_read_on_when_there_is_room_for_all_of_it() -> None:
     client = a_client()
-    budget = client.fairness.budget
+    budget = client.shared.budget
     first, second, third = (Peer(client) for _ in range(3))
     first.send(large(1)[:100_000])
     assert first.reading, "it may go beyond its share while nobody else does"
@@ -122,7 +122,7 @@ async def test_a_large_frame_is_only_read_on_when_there_is_room_for_all_of_it() 
 
 async def test_an_eighth_of_what_is_left_for_each() -> None:
     client = a_client()
-    budget = client.fairness.budget
+    budget = client.shared.budget
     peers = [Peer(client) for _ in range(40)]
     for peer in peers:
         peer.send(large(1, 140_000)[:70_000])
@@ -144,7 +144,7 @@ async def test_a_frame_of_the_largest_size_is_taken_whatever_the_limit() -> None
     assert client.pending() == [1]
     await client.answer(1)
     assert client.received() == [1]
-    assert client.fairness.budget.used == 0
+    assert client.shared.budget.used == 0
 
 
 async def test_without_a_limit_everything_is_taken() -> None:
@@ -189,7 +189,7 @@ async def test_who_holds_most_is_dropped_first_one_each_second() -> None:
 
 async def test_requests_that_wait_for_their_answer_count_with_their_items() -> None:
     client = a_client()
-    budget = client.fairness.budget
+    budget = client.shared.budget
     client.send(describe(1, 3000))
     assert client.pending() == [1]
     assert budget.used > 3000 * 100
@@ -219,7 +219,7 @@ async def test_a_connection_with_too_much_under_way_starts_nothing_more() -> Non
         await client.answer(number)
         await turns()
     assert client.received() == list(range(1, 9))
-    assert client.fairness.budget.used == 0
+    assert client.shared.budget.used == 0
 
 
 async def test_a_long_request_is_decoded_when_there_is_room_for_what_it_may_hold() -> None:
@@ -233,13 +233,13 @@ async def test_a_long_request_is_decoded_when_there_is_room_for_what_it_may_hold
     await until_pending(client, 1)
     assert client.pending() == [2]
     await client.answer_empty(2)
-    assert client.fairness.budget.used == 0
+    assert client.shared.budget.used == 0
 
 
 @pytest.mark.slow
 async def test_what_a_client_leaves_behind_counts_until_it_is_done() -> None:
     client = a_client()
-    budget = client.fairness.budget
+    budget = client.shared.budget
     peer = Peer(client)
     peer.send(large_join(1, 100_000))
     assert client.pending() == [1]
@@ -267,14 +267,14 @@ async def test_the_records_of_a_fetch_take_what_is_left_but_never_nothing() -> N
     client.send(heartbeat(1))
     slot = client.slots[0]
     share = largest_share(client.config)
-    assert slot.room(10**9) in range(share - 1000, share + 1)
-    slot.holds(0)
-    assert slot.room(1000) == 1000
+    assert slot.reserve_bytes(10**9) in range(share - 1000, share + 1)
+    slot.set_reserved_bytes(0)
+    assert slot.reserve_bytes(1000) == 1000
     peer = Peer(client)
     peer.send(large(1)[:100_000])
-    assert slot.room(10**9) < share // 2
-    client.fairness.budget.used += LIMIT
-    assert slot.room(10**9) == FREE_BYTES
+    assert slot.reserve_bytes(10**9) < share // 2
+    client.shared.budget.used += LIMIT
+    assert slot.reserve_bytes(10**9) == FREE_BYTES
 
 
 async def test_unread_replies_count_and_must_be_read_while_others_wait() -> None:
@@ -282,7 +282,7 @@ async def test_unread_replies_count_and_must_be_read_while_others_wait() -> None
     client.transport.hold = True
     client.send(heartbeat(1))
     send_frame(client.slots[0], bytes(700_000))
-    assert client.fairness.budget.used == 700_000 - FREE_BYTES
+    assert client.shared.budget.used == 700_000 - FREE_BYTES
     waiting = Peer(client)
     waiting.send(large(2)[:100_000])
     assert not waiting.reading
@@ -304,7 +304,7 @@ async def test_unread_replies_give_their_room_back_when_they_are_read() -> None:
     client.connection.resume_writing()
     await turns()
     assert waiting.reading
-    assert client.fairness.budget.used == BIG - FREE_BYTES
+    assert client.shared.budget.used == BIG - FREE_BYTES
 
 
 async def test_a_client_must_take_a_quarter_of_its_replies_in_each_stall_timeout() -> None:
@@ -325,19 +325,19 @@ async def test_a_long_reply_waits_for_room_and_then_goes_on() -> None:
     client = a_client()
     holder = Peer(client)
     holder.send(large(1)[:100_000])
-    client.fairness.budget.used += LIMIT
+    client.shared.budget.used += LIMIT
     client.send(ask(DESCRIBE, 0, 2))
     client.slots[0].send(LONG[DESCRIBE])
     await turns(50)
     assert client.received() == []
-    assert client.fairness.budget.waiting == 1
-    client.fairness.budget.used -= LIMIT
+    assert client.shared.budget.waiting == 1
+    client.shared.budget.used -= LIMIT
     holder.leave()
     async with asyncio.timeout(10):
         while not client.transport.sent:
             await asyncio.sleep(0)
     assert client.received() == [2]
-    assert client.fairness.budget.used == 0
+    assert client.shared.budget.used == 0
 
 
 def test_who_lines_up_again_sets_no_second_timer() -> None:
@@ -370,10 +370,10 @@ def test_a_recorded_fetch_gets_the_same_room_whatever_others_hold() -> None:
     client = a_client()
     connection = cast(Any, SimpleNamespace(largest_share=largest_share(client.config), input=1))
     slot = RecordedSlot(connection, API_BY_KEY[HEARTBEAT], cast(Any, None), b"")
-    client.fairness.budget.used += LIMIT
-    assert slot.room(10**9) == largest_share(client.config)
-    assert slot.room(1000) == 1000
-    slot.holds(1000)
+    client.shared.budget.used += LIMIT
+    assert slot.reserve_bytes(10**9) == largest_share(client.config)
+    assert slot.reserve_bytes(1000) == 1000
+    slot.set_reserved_bytes(1000)
 
 
 def test_large_blocks_may_be_asked_back_on_any_system(monkeypatch: pytest.MonkeyPatch) -> None:

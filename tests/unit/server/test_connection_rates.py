@@ -17,7 +17,7 @@ from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.tls_connection import TlsConnection
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions
-from tests.unit.server.harness import FakeTransport, a_fairness
+from tests.unit.server.harness import FakeTransport, own_resources
 
 
 class Ports:
@@ -32,12 +32,12 @@ class Ports:
         of_all = ConnectionRates(self.config, self.clock, self.quotas)
         config = CoordinatorConfig(max_connection_creation_rate=of_listener or rate)
         self.handshakes = Handshakes(self.config, self.clock)
-        fairness = a_fairness(self.config)
+        shared = own_resources(self.config)
         wrap = partial(
             TlsConnection,
             endpoint=cast(Any, None),
             handshakes=self.handshakes,
-            fairness=fairness,
+            shared=shared,
         )
         self._wrap = wrap if tls else None
         self.listeners = [
@@ -46,7 +46,7 @@ class Ports:
                 self.clock,
                 cast(Any, None),
                 ConnectionStats(),
-                fairness,
+                shared,
                 endpoint=KafkaEndpoint(
                     rates=ConnectionRates(each, self.clock, self.quotas, of_all)
                 ),

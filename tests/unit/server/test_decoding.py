@@ -8,7 +8,7 @@ import struct
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.server.decoding import AT_ONCE
+from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE
 from groupd.protocol.messages.groups import DescribeGroupsRequest
 from tests.support.raw import frame, request
 from tests.unit.server.harness import Client, heartbeat, send_frame
@@ -29,11 +29,11 @@ async def until_pending(client: Client, requests: int) -> None:
 
 async def test_a_long_request_is_decoded_in_a_thread_and_what_is_behind_it_waits() -> None:
     client = Client()
-    client.send(describe(1, AT_ONCE + 1) + heartbeat(2))
+    client.send(describe(1, ITEMS_DECODED_INLINE + 1) + heartbeat(2))
     assert client.pending() == []
     await until_pending(client, 1)
     assert client.pending() == [1]
-    assert client.slots[0].request == DescribeGroupsRequest(("",) * (AT_ONCE + 1))
+    assert client.slots[0].request == DescribeGroupsRequest(("",) * (ITEMS_DECODED_INLINE + 1))
     send_frame(client.slots[0], b"")
     await until_pending(client, 2)
     assert client.pending() == [1, 2]
@@ -51,11 +51,11 @@ class ReplyValidity:
 async def test_a_stored_reply_does_not_overtake_a_request_in_the_thread() -> None:
     client = Client()
     client.send(heartbeat(1))
-    client.slots[0].lease = ReplyValidity()
+    client.slots[0].validity = ReplyValidity()
     await client.answer(1)
     client.send(heartbeat(2))
     assert client.received() == [1, 2], "stored"
-    client.send(describe(3, AT_ONCE + 1))
+    client.send(describe(3, ITEMS_DECODED_INLINE + 1))
     assert not client.connection.idle
     client.send(heartbeat(4))
     assert client.received() == [1, 2]
@@ -81,7 +81,7 @@ async def test_others_are_served_meanwhile() -> None:
 
 async def test_short_requests_are_decoded_at_once() -> None:
     client = Client()
-    client.send(describe(1, AT_ONCE))
+    client.send(describe(1, ITEMS_DECODED_INLINE))
     assert client.pending() == [1]
 
 
@@ -99,7 +99,9 @@ async def test_a_request_beyond_the_limit_closes_its_connection() -> None:
 
 async def test_a_long_request_that_is_malformed_closes_its_connection() -> None:
     client = Client()
-    body = struct.pack(">i", AT_ONCE + 2) + bytes(2 * AT_ONCE) + b"\xff\x00"
+    body = (
+        struct.pack(">i", ITEMS_DECODED_INLINE + 2) + bytes(2 * ITEMS_DECODED_INLINE) + b"\xff\x00"
+    )
     client.send(frame(request(DESCRIBE, 0, 1, body)))
     await until_pending(client, 1)
     assert client.transport.aborted
@@ -116,9 +118,9 @@ async def test_without_a_thread_one_connection_is_closed_and_the_next_request_tr
 
     with monkeypatch.context() as patch, capture_logs():
         patch.setattr(asyncio.get_running_loop(), "run_in_executor", no_thread, raising=False)
-        client.send(describe(1, AT_ONCE + 1))
+        client.send(describe(1, ITEMS_DECODED_INLINE + 1))
     assert client.transport.aborted
-    other.data_received(describe(2, AT_ONCE + 1))
+    other.data_received(describe(2, ITEMS_DECODED_INLINE + 1))
     await until_other_pending(client)
     assert client.pending() == [2]
     assert not other_transport.aborted
@@ -135,7 +137,7 @@ async def test_a_client_that_leaves_meanwhile_is_forgotten() -> None:
     client.send(describe(1, 50_000))
     client.connection.abort()
     client.connection.connection_lost(None)
-    client.fairness.decoder.close()
+    client.shared.decoder.close()
     for _ in range(5):
         await asyncio.sleep(0)
     assert client.pending() == []

@@ -255,7 +255,7 @@ async def test_nobody_works_for_a_client_that_is_gone() -> None:
     client.connection.connection_lost(None)
     await rounds(10)
     assert len(made) == STEP, "what came before the first stop"
-    assert client.fairness.work.under_way == 0
+    assert client.shared.work.under_way == 0
 
 
 async def test_a_reply_that_fails_half_way_closes_its_connection() -> None:
@@ -284,9 +284,7 @@ async def test_a_reply_sent_twice_is_whole_twice() -> None:
 
 async def test_a_daemon_that_stops_finishes_what_it_is_encoding() -> None:
     client = client_with_slices()
-    listener = KafkaListener(
-        client.config, client.clock, client, ConnectionStats(), client.fairness
-    )
+    listener = KafkaListener(client.config, client.clock, client, ConnectionStats(), client.shared)
     connection, transport = listener._connection(), FakeTransport()
     connection.connection_made(transport)
     connection.data_received(ask(FETCH, 1, 1))

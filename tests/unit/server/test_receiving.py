@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.server.byte_budget import FREE_BYTES
-from groupd.coordinator.server.turns import LARGE_READ_BYTES, READ_BYTES
+from groupd.coordinator.server.shared_resources import LARGE_READ_BYTES, READ_BYTES
 from groupd.protocol.wire.framing import LARGE
 from tests.support.raw import api_versions, frame
 from tests.unit.server.harness import Client, heartbeat
@@ -28,7 +28,7 @@ def without_room() -> Client:
     """A client beside another one that holds everything."""
     client = Client()
     _, other = client.connect()
-    other.account.grow(2 * client.fairness.budget.limit)
+    other.account.grow(2 * client.shared.budget.limit)
     return client
 
 

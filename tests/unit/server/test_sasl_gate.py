@@ -24,10 +24,10 @@ from groupd.coordinator.security.sasl.mechanisms import (
 )
 from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
-from groupd.coordinator.server.guesses import Guesses
-from groupd.coordinator.server.judge import Judge
+from groupd.coordinator.server.login_throttle import LoginThrottle
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
 from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.token_verifier_thread import TokenVerifierThread
 from groupd.protocol.messages.cluster import ApiVersionsReply
 from tests.support.raw import api_versions, frame
 from tests.support.sasl_frames import authenticate, handshake, read_authenticated
@@ -83,14 +83,14 @@ class SaslClient(Client):
 
     def __init__(self, reauth_ms: int = 0, **config: Any) -> None:
         self.reauth_ms = reauth_ms
-        self.judge = Judge()
-        self.guesses: Guesses | None = None
+        self.token_verifier = TokenVerifierThread()
+        self.login_throttle: LoginThrottle | None = None
         super().__init__(**config)
         self.at_once = True
 
     def connect(self) -> tuple[Transport, Connection]:
-        if self.guesses is None:
-            self.guesses = Guesses(self.config, self.clock.monotonic_ms)
+        if self.login_throttle is None:
+            self.login_throttle = LoginThrottle(self.config, self.clock.monotonic_ms)
         mechanisms = {"TEST": Enabled(Scripted(), self.reauth_ms)}
         endpoint = SaslEndpoint(
             "EXTERNAL",
@@ -99,12 +99,12 @@ class SaslClient(Client):
             lambda version, request: ApiVersionsReply(api_keys=()),
             self.clock,
             self.stats.sasl,
-            self.guesses,
-            self.judge,
+            self.login_throttle,
+            self.token_verifier,
         )
         kafka = KafkaEndpoint("EXTERNAL", lambda principal, host: Named(principal), endpoint)
         connection = Connection(
-            self.config, self.clock, self, self.stats, self.registry, self.fairness, kafka
+            self.config, self.clock, self, self.stats, self.registry, self.shared, kafka
         )
         transport = Transport()
         transport.connection = connection
@@ -173,7 +173,7 @@ async def test_frames_wait_while_a_token_is_judged() -> None:
             break
     assert client.pending() == [3]
     assert client.principal == ALICE
-    client.judge.close()
+    client.token_verifier.close()
 
 
 async def test_a_token_that_waits_counts_and_goes_with_its_connection() -> None:
@@ -182,12 +182,12 @@ async def test_a_token_that_waits_counts_and_goes_with_its_connection() -> None:
     token = b"in-thread" + b" " * 50_000
     for connection in (first, second):
         connection.data_received(frame(handshake("TEST")) + frame(authenticate(token)))
-    assert client.judge.waiting == 1
-    assert client.fairness.budget.used > 2 * 30_000
+    assert client.token_verifier.waiting == 1
+    assert client.shared.budget.used > 2 * 30_000
     second.connection_lost(None)
-    assert client.judge.waiting == 0
-    assert client.fairness.budget.used < 50_000
-    client.judge.close()
+    assert client.token_verifier.waiting == 0
+    assert client.shared.budget.used < 50_000
+    client.token_verifier.close()
 
 
 async def test_a_bug_in_a_mechanism_is_a_failed_login() -> None:
@@ -198,7 +198,7 @@ async def test_a_bug_in_a_mechanism_is_a_failed_login() -> None:
         if client.counted():
             break
     assert client.counted() == {("TEST", False, False): 1}
-    client.judge.close()
+    client.token_verifier.close()
 
 
 async def test_a_failure_is_told_after_a_delay_and_before_the_end() -> None:
@@ -349,7 +349,7 @@ async def test_a_session_ends_at_the_next_request() -> None:
     assert client.stats.sasl.expired == 1
 
 
-class AlwaysLease:
+class AlwaysValid:
     def renew(self) -> bool:
         return True
 
@@ -361,7 +361,7 @@ async def test_a_stored_reply_ends_with_the_session() -> None:
     submit = client.submit
 
     def leased(slot: Slot, api: Any, request: Any) -> None:
-        slot.may_repeat(AlwaysLease())
+        slot.may_repeat(AlwaysValid())
         submit(slot, api, request)
 
     client.submit = leased  # type: ignore[method-assign]
@@ -382,7 +382,7 @@ async def test_a_reply_that_comes_after_the_session_is_not_stored() -> None:
     client.at_once = False
     client.send(heartbeat(3))
     client.clock.advance(10_000)
-    client.slots[0].may_repeat(AlwaysLease())
+    client.slots[0].may_repeat(AlwaysValid())
     client.slots[0].send(reply_to(client.slots[0]))
     assert len(client.connection.stored_replies) == 0
 
@@ -569,7 +569,7 @@ async def test_what_is_no_password_counts_for_nobody() -> None:
         _, connection = client.attempt(token)
         connection.connection_lost(None)
     assert client.logs_in(b"as alice")
-    client.judge.close()
+    client.token_verifier.close()
 
 
 def test_the_defaults() -> None:

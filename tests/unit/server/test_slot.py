@@ -8,7 +8,7 @@ from groupd.coordinator.core.types import Access
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.waiting import WaitingRequests
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.slot import RightsLease, Slot
+from groupd.coordinator.server.slot import RightsReplyValidity, Slot
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
@@ -32,7 +32,7 @@ class Client:
     def slot_done(self, slot: Slot) -> None:
         self.sent.append(bytes(slot.frame))
 
-    def hold(self) -> None: ...
+    def block(self) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -81,10 +81,10 @@ def test_a_lease_ends_with_the_rights_that_it_was_given_under() -> None:
             return True
 
     access, inner = Changing(), Always()
-    lease = RightsLease(inner, access, access.version)
-    assert lease.renew()
+    validity = RightsReplyValidity(inner, access, access.version)
+    assert validity.renew()
     access.version = 8
-    stored_late = RightsLease(inner, access, 7)
-    assert not lease.renew()
+    stored_late = RightsReplyValidity(inner, access, 7)
+    assert not validity.renew()
     assert not stored_late.renew()
     assert inner.renewed == 1

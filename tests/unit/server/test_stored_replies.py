@@ -18,7 +18,7 @@ from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.slot import WatchedLease
+from groupd.coordinator.server.slot import WatchedReplyValidity
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies
 from tests.bench.frames import consumer_heartbeat
 from tests.support.examples import examples
@@ -173,7 +173,7 @@ async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: P
         assert peer.repeated == settled
 
 
-class Lease:
+class CountedValidity:
     """Holds until `ended`."""
 
     def __init__(self, ended: bool = False) -> None:
@@ -201,12 +201,12 @@ def reply(correlation: int) -> bytes:
 
 
 def test_the_same_request_gets_the_same_reply() -> None:
-    stats, lease = ConnectionStats(), Lease()
+    stats, validity = ConnectionStats(), CountedValidity()
     stored = StoredReplies(stats)
-    stored.put(REQUEST, REPLY, lease, (68, 1))
+    stored.put(REQUEST, REPLY, validity, (68, 1))
     for correlation in (7, 2**31 - 1, 0):
         assert stored.reply_to(whole(REQUEST, correlation)) == reply(correlation)
-    assert stats.repeated == lease.renewals == 3
+    assert stats.repeated == validity.renewals == 3
     assert stats.all_requests() == {(68, 1): 3}
 
 
@@ -224,32 +224,32 @@ OTHERS = {
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 def test_what_is_no_repetition(data: bytes) -> None:
-    stats, lease = ConnectionStats(), Lease()
+    stats, validity = ConnectionStats(), CountedValidity()
     stored = StoredReplies(stats)
-    stored.put(REQUEST, REPLY, lease, (68, 1))
+    stored.put(REQUEST, REPLY, validity, (68, 1))
     assert stored.reply_to(data) is None
-    assert stats.repeated == lease.renewals == 0
+    assert stats.repeated == validity.renewals == 0
 
 
 def test_a_lease_that_has_ended_is_forgotten_and_leaves_the_others() -> None:
     stored = StoredReplies(ConnectionStats())
-    stored.put(REQUEST, REPLY, Lease(), (68, 1))
-    stored.put(OTHER, REPLY, Lease(ended=True), (68, 1))
+    stored.put(REQUEST, REPLY, CountedValidity(), (68, 1))
+    stored.put(OTHER, REPLY, CountedValidity(ended=True), (68, 1))
     assert stored.reply_to(whole(OTHER, 1)) is None
     assert len(stored) == 1
     assert stored.reply_to(whole(REQUEST, 4)) == reply(4)
 
 
 def test_watchers_hear_of_repeated_requests_or_end_them() -> None:
-    lease, heard, allowed = Lease(), [], [True]
-    watched = WatchedLease(lease, [(lambda: allowed[0], lambda: heard.append("again"))])
+    validity, heard, allowed = CountedValidity(), [], [True]
+    watched = WatchedReplyValidity(validity, [(lambda: allowed[0], lambda: heard.append("again"))])
     assert watched.renew()
-    assert (heard, lease.renewals) == (["again"], 1)
+    assert (heard, validity.renewals) == (["again"], 1)
     allowed[0] = False
     assert not watched.renew()
-    allowed[0], lease.ended = True, True
+    allowed[0], validity.ended = True, True
     assert not watched.renew()
-    assert (heard, lease.renewals) == (["again"], 1)
+    assert (heard, validity.renewals) == (["again"], 1)
 
 
 async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
@@ -272,6 +272,6 @@ async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
 def test_the_table_is_bounded() -> None:
     stored = StoredReplies(ConnectionStats())
     for number in range(ENTRIES_MAX + 5):
-        stored.put(REQUEST[:8] + b"%06d" % number, REPLY, Lease(), (68, 1))
+        stored.put(REQUEST[:8] + b"%06d" % number, REPLY, CountedValidity(), (68, 1))
     assert len(stored) == 5
     assert stored.reply_to(whole(REQUEST[:8] + b"%06d" % ENTRIES_MAX, 3)) == reply(3)

@@ -23,7 +23,7 @@ from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.kio_entities import build, message_class, read_response, request_bytes, to_bytes
 from tests.support.parts import loaded
-from tests.unit.server.harness import FakeTransport, a_fairness
+from tests.unit.server.harness import FakeTransport, own_resources
 
 THROTTLED = 89
 
@@ -57,13 +57,13 @@ class Server:
         host.slices = self.work
         parts = self.parts = await loaded(self.config, host, self.clock, store, [("t", 1)])
         endpoint = KafkaEndpoint(access=parts.security.access, metering=parts.metering)
-        fairness = a_fairness(self.config, parts.broker.work)
+        shared = own_resources(self.config, parts.broker.work)
         self.listener = KafkaListener(
             self.config,
             self.clock,
             parts.requests,
             ConnectionStats(),
-            fairness,
+            shared,
             endpoint=endpoint,
         )
         parts.security.quotas.add_listener(self.listener._forget_stored_replies)

@@ -13,11 +13,12 @@ import trustme
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.server.shared_resources import READ_BYTES
 from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection
-from groupd.coordinator.server.turns import READ_BYTES, RequestTurns
+from groupd.coordinator.server.turns import RequestTurns
 from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
-from tests.unit.server.harness import a_fairness
+from tests.unit.server.harness import own_resources
 
 CA = trustme.CA()
 SERVER = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -128,8 +129,8 @@ class Peer:
         turns: RequestTurns | None = None,
     ) -> None:
         self.inside, self.socket = Inside(), Socket()
-        fairness = a_fairness(turns=turns)
-        self.tls = TlsConnection(self.inside, listener or Listener(), handshakes, fairness)
+        shared = own_resources(turns=turns)
+        self.tls = TlsConnection(self.inside, listener or Listener(), handshakes, shared)
         self.socket.protocol = self.tls
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = CLIENT.wrap_bio(self._in, self._out, server_hostname="127.0.0.1")

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.server.shared_resources import READ_BYTES
 from groupd.coordinator.server.tls_connection import TlsConnection
-from groupd.coordinator.server.turns import READ_BYTES
 from tests.unit.server.test_tls_connection import Peer, Setting
 from tests.unit.server.test_turns import EACH, Loop
 

@@ -7,13 +7,8 @@ import asyncio
 import pytest
 
 from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
-from groupd.coordinator.server.turns import (
-    BUDGET_NS,
-    READ_BYTES,
-    SHARE_NS,
-    SHORT_BYTES,
-    RequestTurns,
-)
+from groupd.coordinator.server.shared_resources import READ_BYTES
+from groupd.coordinator.server.turns import BUDGET_NS, SHARE_NS, SHORT_BYTES, RequestTurns
 from groupd.protocol.wire.framing import FrameSplitter
 from tests.support.raw import api_versions, frame
 from tests.unit.server.harness import Client, heartbeat
@@ -171,7 +166,7 @@ async def test_a_connection_that_is_gone_leaves_the_line() -> None:
 async def test_without_the_timer_nobody_waits() -> None:
     client = Client()
     client.at_once = True
-    assert client.fairness.turns.until(False) > 1 << 61
+    assert client.shared.turns.until(False) > 1 << 61
     client.send(many(1000))
     assert len(client.received()) == 1000
 

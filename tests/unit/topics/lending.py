@@ -228,7 +228,7 @@ class Desk:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         session = LoanSession(key, named)
         self.sessions.add(session)
-        session.stay = context.token.when_gone(lambda: self.sessions.end(session))
+        session.stay = context.token.on_disconnect(lambda: self.sessions.end(session))
         return session
 
     async def borrow(self, context: RequestContext, request: Borrow, begun: Begun) -> Borrowed:

@@ -229,7 +229,7 @@ async def test_a_long_poll_ends_when_others_wait_for_its_memory(filled):
     told = []
 
     class ToldWhenShort(Waiter):
-        def when_short(self, callback):
+        def on_memory_short(self, callback):
             told.append(callback)
 
     poll = asyncio.create_task(filled.ask(request, waiter=ToldWhenShort))

@@ -19,7 +19,7 @@ from groupd.protocol.messages.topics import DeleteTopicsRequest
 from groupd.protocol.wire.header import RequestHeader
 from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import Bench
-from tests.unit.server.harness import FakeTransport, a_fairness
+from tests.unit.server.harness import FakeTransport, own_resources
 from tests.unit.topics.lending import (
     LENT_MS,
     NOT_KNOWN,
@@ -68,7 +68,7 @@ class Member:
             Frontend(world.bench.broker, "cluster", lambda: 0),
             ConnectionStats(),
             OpenConnections(config),
-            a_fairness(config),
+            own_resources(config),
         )
         transport = FakeTransport()
         transport.connection = self.connection
@@ -251,7 +251,7 @@ async def test_a_session_that_is_opened_after_its_client_has_gone_ends_at_once(w
 
 
 def test_a_request_of_our_own_has_no_client_that_could_go():
-    Waiter(None, lambda *_: None).when_gone(lambda: pytest.fail("nobody is gone"))()
+    Waiter(None, lambda *_: None).on_disconnect(lambda: pytest.fail("nobody is gone"))()
 
 
 async def test_who_is_told_that_a_client_is_gone(world):
@@ -261,11 +261,11 @@ async def test_who_is_told_that_a_client_is_gone(world):
         raise RuntimeError("bug")
 
     session = world.connect().connection.session
-    session.when_gone(broken)
-    session.when_gone(lambda: told.append("a"))
-    session.when_gone(lambda: told.append("b"))()
+    session.on_disconnect(broken)
+    session.on_disconnect(lambda: told.append("a"))
+    session.on_disconnect(lambda: told.append("b"))()
     session.end()
-    session.when_gone(lambda: told.append("late"))()
+    session.on_disconnect(lambda: told.append("late"))()
     assert told == ["a", "late"]
 
 

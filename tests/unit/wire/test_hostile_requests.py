@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.server.decoding import AT_ONCE
+from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE
 from groupd.protocol.reader import BadBytes, Reader
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
@@ -179,7 +179,7 @@ def test_se_87_many_tagged_fields_are_a_long_request() -> None:
     api = API_BY_KEY[68]
     body = HEARTBEAT_848 + bytes(4) + tagged
     with pytest.raises(LongRequest):
-        api.counted(body, 0, 1, AT_ONCE)
+        api.counted(body, 0, 1, ITEMS_DECODED_INLINE)
     assert api.counted(body, 0, 1, many)[1] == many
     # Those of the header are read before the API is known.
     head = pack(">hhi", 68, 1, 7) + legacy("client")

@@ -60,7 +60,7 @@ LATELY_MS = 7 * 24 * 3600 * 1000
 """For this long a user that has logged in from a network is known there."""
 
 
-class Guesses:
+class LoginThrottle:
     """The wrong passwords of a process. `monotonic_ms()`: a clock that never goes back."""
 
     def __init__(self, config: CoordinatorConfig, monotonic_ms: Callable[[], int]) -> None:

@@ -29,7 +29,7 @@ class _Work(Struct, frozen=True):
     done: Callable[[SaslStep | None], None]
 
 
-class Judge:
+class TokenVerifierThread:
     def __init__(self, most: int = WAITING_BYTES_MAX) -> None:
         self._most = most
         self._thread: ThreadPoolExecutor | None = None

@@ -10,11 +10,12 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime import process_tuning
-from groupd.coordinator.server.byte_budget import FREE_BYTES, MUCH, Account, ByteBudget, Crowds
+from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.heap_trimmer import MUCH, HeapTrimmer
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.testing.clock import ManualClock
-from tests.unit.server.harness import Client, FakeTransport, a_fairness
+from tests.unit.server.harness import Client, FakeTransport, own_resources
 
 CROWD = MUCH // FREE_BYTES
 
@@ -24,14 +25,14 @@ class Setting:
         self.budget = ByteBudget(1 << 30, ManualClock())
         self.account = Account(self.budget, lambda callback: None, lambda: None)
         self.given_back = 0
-        self.crowds = Crowds(self.budget, self._gone)
+        self.heap_trimmer = HeapTrimmer(self.budget, self._gone)
 
     def _gone(self) -> None:
         self.given_back += 1
 
     def look(self, accepted: int = 0, opened: int = 0) -> int:
         """How often memory has been given back, after a look."""
-        self.crowds.look(accepted, opened)
+        self.heap_trimmer.look(accepted, opened)
         return self.given_back
 
 
@@ -65,11 +66,11 @@ def test_large_frames_and_replies_count() -> None:
 
 
 async def test_the_sweep_of_the_connections_looks() -> None:
-    clock, stats, fairness = ManualClock(), ConnectionStats(), a_fairness()
-    listener = KafkaListener(CoordinatorConfig(), clock, Client(), stats, fairness)
+    clock, stats, shared = ManualClock(), ConnectionStats(), own_resources()
+    listener = KafkaListener(CoordinatorConfig(), clock, Client(), stats, shared)
     await listener.start("127.0.0.1", 0)
     looks: list[tuple[int, int]] = []
-    fairness.crowds.look = lambda *seen: looks.append(seen)  # type: ignore[method-assign]
+    shared.heap_trimmer.look = lambda *seen: looks.append(seen)  # type: ignore[method-assign]
     connection = listener._connection()
     connection.connection_made(FakeTransport())
     clock.advance(60_000)

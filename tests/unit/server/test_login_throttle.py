@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.server.by_network import network_of
-from groupd.coordinator.server.guesses import WINDOW_S, RecentFailures
+from groupd.coordinator.server.login_throttle import WINDOW_S, RecentFailures
 from tests.support.seconds import Seconds
 
 MOST = 50
