@@ -106,7 +106,7 @@ class EntryColumns:
         """Sets the sequence of a row that differs from the others of its run."""
         self._sequences[row] = sequence
 
-    def tell(self, row: int, name: str, value: Any) -> None:
+    def set_sparse(self, row: int, name: str, value: Any) -> None:
         """Sets the value of a row in the sparse column `name`."""
         if value != SPARSE[name]:
             self._sparse[name][row] = value

@@ -25,10 +25,10 @@ from groupd.pipeline.errors import JobFailed, PipelineError
 from groupd.pipeline.inputs import QUARANTINE, Origin
 from groupd.pipeline.options import parse_time
 from groupd.pipeline.registry import all_jobs, job_named, job_options
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.run import Summary, run_job
 from groupd.pipeline.session import java_version, small_log_settings, spark_session, submitted
 from groupd.pipeline.sink import FORMATS
-from groupd.pipeline.wanted import RowFilter
 
 _INTERVAL_S = 0.3
 

@@ -26,9 +26,9 @@ from groupd.coordinator.logtools.entries import (
     type_name,
 )
 from groupd.pipeline.columns import COMMIT, EntryColumns
+from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import ENTRIES, VALUE_COLUMNS
-from groupd.pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of
-from groupd.pipeline.wanted import EVERYTHING, RowFilter
+from groupd.pipeline.values import LAST_MS, OutOfRange, key_columns, micros, topic_id_text, value_of
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
@@ -81,7 +81,7 @@ class RecordSource(NamedTuple):
         return (self.base_sequence + offset - self.base_offset) % _SEQUENCES
 
 
-UNTOLD = RecordSource(None, None, None, None)
+UNKNOWN_SOURCE = RecordSource(None, None, None, None)
 """The source of records from inputs that give keys and values only."""
 
 _PLAIN_HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
@@ -158,14 +158,14 @@ class EntryRows:
         """Adds a row for a batch that cannot be taken apart."""
         try:
             time_us = micros(timestamp_ms)
-        except NotHeld:
+        except OutOfRange:
             time_us = None
         wanted = self._wanted
         if not wanted.offset(offset) or not wanted.time(time_us):
             return
         if wanted.group(None) and wanted.type(CORRUPT_BATCH):
             self._append(offset, time_us, CORRUPT_BATCH, error=error)
-            self._columns.run((partition, *UNTOLD[:4]))
+            self._columns.run((partition, *UNKNOWN_SOURCE[:4]))
 
     def _add_marker(self, raw: BatchRecord, marker: Any, source: RecordSource) -> None:
         time_us = self._wanted_time(raw)
@@ -201,7 +201,7 @@ class EntryRows:
             if not everything and not self._wants_commit(place, offset, timestamp_ms):
                 continue
             if not with_commits:
-                columns.tell(len(columns), "value_version", _version(value))
+                columns.set_sparse(len(columns), "value_version", _version(value))
             else:
                 topic_id = _UNWANTED
                 if len(value) in _COMMIT_SIZES:
@@ -274,7 +274,7 @@ class EntryRows:
         """The record's time in microseconds, or `_UNWANTED` if the row is not wanted."""
         try:
             time_us = micros(raw.timestamp_ms)
-        except NotHeld:
+        except OutOfRange:
             time_us = None
         wanted = self._wanted
         return time_us if wanted.offset(raw.offset) and wanted.time(time_us) else _UNWANTED
@@ -295,7 +295,7 @@ class EntryRows:
             member, topic, at = key_columns(record)
             try:
                 value = value_of(record) if number in self._values or self._check else None
-            except NotHeld as error:
+            except OutOfRange as error:
                 told["error"] = str(error)
         elif entry.error is None and number is not None and number not in TYPE_NAMES:
             told["error"] = f"unknown record type {number}"
@@ -337,7 +337,7 @@ class EntryRows:
         time_us: int | None,
         kind: str,
         *,
-        source: RecordSource = UNTOLD,
+        source: RecordSource = UNKNOWN_SOURCE,
         raw: BatchRecord | None = None,
         place: int | None = None,
         number: int | None = None,
@@ -358,13 +358,13 @@ class EntryRows:
             self.errors += 1
         if place is None:
             place = columns.place((None, None, None, None if raw is None else raw.key))
-        columns.tell(row, "record_type", kind)
-        columns.tell(row, "record_type_id", number)
-        columns.tell(row, "value_version", version)
-        columns.tell(row, "tombstone", tombstone)
-        columns.tell(row, "error", error)
+        columns.set_sparse(row, "record_type", kind)
+        columns.set_sparse(row, "record_type_id", number)
+        columns.set_sparse(row, "value_version", version)
+        columns.set_sparse(row, "tombstone", tombstone)
+        columns.set_sparse(row, "error", error)
         for name, value in sparse.items():
-            columns.tell(row, name, value)
+            columns.set_sparse(row, name, value)
         columns.offsets.append(offset)
         columns.times_ms.append(None if time_us is None else time_us // 1000)
         columns.places.append(place)

@@ -21,11 +21,11 @@ from groupd.pipeline.files import exists
 from groupd.pipeline.generator.sinks import END_OFFSETS_FILE
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.kafka import KafkaSource, kafka_entries
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
 from groupd.pipeline.source import FORMAT, GroupdDataSource
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.values import topic_id_text
-from groupd.pipeline.wanted import RowFilter
 
 # Quarantine ---------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import ENTRIES
-from groupd.pipeline.wanted import EVERYTHING, RowFilter
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)

@@ -12,8 +12,8 @@ from msgspec.json import decode
 from groupd.coordinator.logtools.entries import CHOICES
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.store import store_url
-from groupd.pipeline.wanted import RowFilter
 
 ROWS_PER_PARTITION = 250_000
 """How many offsets one task reads: some seconds of work."""

@@ -18,8 +18,8 @@ from groupd.coordinator.logtools.segments import TruncatedSegment, offsets_parti
 from groupd.pipeline.decode import ROWS_A_BATCH, EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.store import StoreLogs, add_rows
-from groupd.pipeline.wanted import RowFilter
 from groupd.protocol.records.batch import CorruptBatch
 from groupd.storage.log import LogCorrupt, LogState
 

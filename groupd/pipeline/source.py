@@ -38,10 +38,10 @@ from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions, micros_of, parse_options
 from groupd.pipeline.reading import read_partition, segment_files, store_ranges
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.stream import GroupdStreamReader
-from groupd.pipeline.wanted import RowFilter
 
 _SETS: dict[str, tuple[str, type, Callable[[Any], Any]]] = {
     "group": ("groups", str, str),

@@ -29,7 +29,7 @@ calendar."""
 _NO_TIME_MS = -1
 
 
-class NotHeld(ValueError):
+class OutOfRange(ValueError):
     """A record is well formed, but a column cannot hold one of its values."""
 
 
@@ -38,7 +38,7 @@ def micros(time_ms: int, absent: int = _NO_TIME_MS) -> int | None:
     if time_ms == absent:
         return None
     if not FIRST_MS <= time_ms <= LAST_MS:
-        raise NotHeld(f"a time outside of the years 1 to 9999: {time_ms} ms")
+        raise OutOfRange(f"a time outside of the years 1 to 9999: {time_ms} ms")
     return time_ms * 1000
 
 

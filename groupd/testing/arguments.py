@@ -71,7 +71,7 @@ def _check(where: str, value: Any, wanted: Any) -> None:
         _check_choice(where, value, get_args(wanted))
     elif origin in (Union, types.UnionType):
         _check_any(where, value, get_args(wanted))
-    elif not _is(value, wanted):
+    elif not _fits(value, wanted):
         raise WrongType(f"{where} must be {_shown(wanted)}, not {_kind(value)}")
     elif origin is not None and issubclass(origin, Mapping):
         _check_entries(where, value, get_args(wanted))
@@ -84,7 +84,7 @@ def _check_choice(where: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def _check_any(where: str, value: Any, choices: tuple[Any, ...]) -> None:
-    fitting = [choice for choice in choices if _is(value, choice)]
+    fitting = [choice for choice in choices if _fits(value, choice)]
     if not fitting:
         shown = " or ".join(dict.fromkeys(map(_shown, choices)))
         raise WrongType(f"{where} must be {shown}, not {_kind(value)}")
@@ -99,7 +99,7 @@ def _check_entries(where: str, value: Mapping[Any, Any], kinds: tuple[Any, ...])
             _check(f"{where}[{key!r}]", entry, kinds[1])
 
 
-def _is(value: Any, wanted: Any) -> bool:
+def _fits(value: Any, wanted: Any) -> bool:
     """Whether `value` has the type `wanted`. Does not check the items of a container."""
     origin = get_origin(wanted) or wanted
     if origin is Any or origin is object or origin is Literal:

@@ -39,7 +39,7 @@ def result_of(future: Future[Any]) -> Any:
         raise error.with_traceback(None) from None
 
 
-class Hinting:
+class SpellingHints:
     """Base of what tests use. The error for a misspelt attribute suggests the right one."""
 
     if not TYPE_CHECKING:  # type checkers must go on to refuse unknown members

@@ -19,7 +19,7 @@ from typing import Any
 from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.coordinator.suggest import did_you_mean
 from groupd.testing.arguments import check_arguments
-from groupd.testing.calls import Call, Hinting, on_a_loop
+from groupd.testing.calls import Call, SpellingHints, on_a_loop
 from groupd.testing.client_security import as_properties, security_settings
 from groupd.testing.client_settings import (
     CLASSIC,
@@ -159,7 +159,7 @@ async def _stopped(client: Any) -> None:
             await client.stop()
 
 
-class ClientCalls(Hinting):
+class ClientCalls(SpellingHints):
     """Calls that make clients, or settings for clients. They raise HarnessError for unknown users
     and libraries."""
 

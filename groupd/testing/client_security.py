@@ -73,11 +73,11 @@ def _python_login(login: Login, tokens: Callable[[], Any]) -> dict[str, Any]:
 def _kafka_python_tokens(token: Token) -> Any:
     from kafka.net.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    class KafkaPythonTokens(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
             return token()
 
-    return Tokens()
+    return KafkaPythonTokens()
 
 
 def _aiokafka(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
@@ -95,11 +95,11 @@ def _aiokafka(login: Login, token: Token, token_file: Token) -> dict[str, Any]:
 def _aiokafka_tokens(token: Token) -> Any:
     from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    class AiokafkaTokens(AbstractTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
             return token()
 
-    return Tokens()
+    return AiokafkaTokens()
 
 
 def _java(login: Login, token: Token, token_file: Token) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from msgspec.structs import asdict
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.spec import NodeNumber, Number, Text
 from groupd.testing.records import TestRecord
-from groupd.testing.secure import FORM
 from groupd.testing.topic_operations import Isolation
+from groupd.testing.users_and_acls import FORM
 
 RECORDS_MAX = 10_000
 ACLS_MAX = 1000

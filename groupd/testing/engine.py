@@ -43,9 +43,9 @@ from groupd.testing.clients import Clients, Denials
 from groupd.testing.clock import ControlledClock
 from groupd.testing.history import ClientObserver, History
 from groupd.testing.invariants import Invariants
-from groupd.testing.secure import secure
 from groupd.testing.security import Secured, SecurityOptions
 from groupd.testing.store import WatchedStore
+from groupd.testing.users_and_acls import add_users_and_acls
 from groupd.testing.watch import Watch
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Engine:
         daemon.parts.data_plane.catalogue.add_listener(self.watch.changed)
         if self._unsecured:
             self._unsecured = False
-            await secure(self.ask, self.secured)
+            await add_users_and_acls(self.ask, self.secured)
         self.watch.changed()
 
     async def stop(self) -> None:

@@ -131,7 +131,7 @@ def explain_group(engine: Engine, group: str, wanted: str, members: int | None =
     events = engine.history.of(group)[-EVENTS_SHOWN:]
     if events:
         lines += ["last events:", timeline_text(events)]
-    lines.append(what_is_there(engine))
+    lines.append(broker_overview(engine))
     return "\n".join(lines)
 
 
@@ -145,7 +145,7 @@ def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[
     ]
 
 
-def what_is_there(engine: Engine) -> str:
+def broker_overview(engine: Engine) -> str:
     """The groups, topics and clients that the broker knows, in a few lines."""
     topics = topic_names(engine)
     return "\n".join(

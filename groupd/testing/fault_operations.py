@@ -8,7 +8,7 @@ from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultState
 from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.testing.engine import Engine
-from groupd.testing.explain import what_is_there
+from groupd.testing.explain import broker_overview
 from groupd.testing.watch import TIMEOUT_S
 
 APPEND_FAULTS_MAX = 1000
@@ -51,7 +51,7 @@ class FaultOperations:
         return await self._engine.watch.until(
             lambda: fault.hits if fault.hits >= hits else None,
             timeout,
-            lambda: f"{hits} hits of fault {fault.shown()}\n{what_is_there(self._engine)}",
+            lambda: f"{hits} hits of fault {fault.shown()}\n{broker_overview(self._engine)}",
         )
 
     # The coordinator

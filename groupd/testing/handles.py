@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Self, TypedDict, Unpack
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import RecipeResult
-from groupd.testing.calls import Call, Calling, Hinting, P, blocking
+from groupd.testing.calls import Call, Calling, P, SpellingHints, blocking
 from groupd.testing.operations import Operations
 from groupd.testing.watch import TIMEOUT_S
 
@@ -21,7 +21,7 @@ __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
-class HarnessClock(Hinting):
+class HarnessClock(SpellingHints):
     """The coordinator's time. It runs ("real", or a factor) or stands still ("frozen"); the marker
     or `GroupCoordinator.start` says how it begins. docs/testing.md#time has the rules."""
 
@@ -79,7 +79,7 @@ class HarnessClock(Hinting):
         return int(self._call("now")[1])
 
 
-class Removable(Hinting, ABC):
+class Removable(SpellingHints, ABC):
     """Base of the handles that remove their faults at the end of a `with` block."""
 
     @abstractmethod
@@ -187,7 +187,7 @@ class FaultOptions(TypedDict, total=False):
     node: tuple[int, str, int]
 
 
-class Faults(Hinting):
+class Faults(SpellingHints):
     """`groupd.faults`: requests that are answered with errors, late or never, and a log that fails.
 
     >>> groupd.faults
@@ -321,7 +321,7 @@ def _incident(
     return call
 
 
-class RecipeCalls(Hinting):
+class RecipeCalls(SpellingHints):
     """`groupd.recipes`: things that go wrong in production, each as one call that returns an
     `Incident`. Where it can, a recipe puts the coordinator into the real situation. Raises NotFound
     for a group that never existed, and HarnessError when there is no member to hit.

@@ -21,8 +21,8 @@ from groupd.testing.client_calls import ClientCalls, OwnClients
 from groupd.testing.engine import HarnessOptions
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
-from groupd.testing.secure import AclRule, parse
 from groupd.testing.security import MECHANISMS, MechanismName, ProtocolName, SecurityOptions
+from groupd.testing.users_and_acls import AclRule, parse
 
 __tracebackhide__ = True
 """Hides this module's frames from pytest: a failure is shown at the line of the test."""

@@ -11,7 +11,8 @@ from groupd.protocol.messages.acls import (
     DescribeAclsRequest,
 )
 from groupd.testing.engine import Engine
-from groupd.testing.secure import (
+from groupd.testing.security import TOKEN_LIFETIME_S, Login, MechanismName
+from groupd.testing.users_and_acls import (
     ACLS_VERSION,
     AclRule,
     add_acls,
@@ -21,7 +22,6 @@ from groupd.testing.secure import (
     parse,
     shown,
 )
-from groupd.testing.security import TOKEN_LIFETIME_S, Login, MechanismName
 
 
 class SecurityOperations:

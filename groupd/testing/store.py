@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
+from groupd.coordinator.history.pending import PendingRecords
 from groupd.protocol.records.batch import Batch, decode_marker, iter_batches, iter_records
 from groupd.protocol.records.codec import UnknownRecordType, decode_record
-from groupd.protocol.records.schema import Record
+from groupd.protocol.records.schema import Record, RecordKey
 from groupd.storage.log import Append
 from groupd.storage.memory import MemoryStore
 
@@ -23,38 +26,46 @@ class WatchedStore(MemoryStore):
     def __init__(self, cluster_id: str | None = None) -> None:
         super().__init__(cluster_id)
         self.listeners: list[RecordListener] = []
-        self._open: dict[tuple[str, int], list[Record]] = {}
-        """The records of open transactions, by log and producer id."""
+        self._pending: dict[str, PendingRecords[RecordKey, tuple[int, Record]]]
+        """By log, the records of open transactions with their offsets."""
+        self._pending = defaultdict(PendingRecords)
+        self._newest: dict[RecordKey, int] = {}
+        """The offset of the newest record that has taken effect."""
 
     def _apply(self, batches: Sequence[Append]) -> None:
         super()._apply(batches)
         for batch in batches:
             if batch.name.startswith(OFFSETS_LOG) and self.listeners:
                 for part in iter_batches(batch.payload):
-                    records = self._committed(batch.name, part)
+                    records = list(self._effective(batch.name, part))
                     for listener in self.listeners:
                         listener(records)
 
-    def _committed(self, name: str, batch: Batch) -> list[Record]:
-        header = batch.header
-        transaction = (name, header.producer_id)
-        if header.is_control:
-            records = self._open.pop(transaction, [])
+    def _effective(self, name: str, batch: Batch) -> Iterator[Record]:
+        """The records that take effect with this batch."""
+        producer_id, pending = batch.header.producer_id, self._pending[name]
+        if batch.header.is_control:
+            ended = pending.take(producer_id)
             ends = [decode_marker(raw) for raw in iter_records(batch)]
-            return records if any(end is not None and end.committed for end in ends) else []
-        if header.is_transactional:
-            self._open.setdefault(transaction, []).extend(_decoded(batch))
-            return []
-        return _decoded(batch)
+            if not any(end is not None and end.committed for end in ends):
+                return
+            for key, (offset, record) in ended.items():
+                if offset > self._newest.get(key, -1):
+                    self._newest[key] = offset
+                    yield record
+            return
+        for offset, record in _decoded(batch):
+            if record.value is None:
+                pending.drop(record.key)
+            elif batch.header.is_transactional:
+                pending.add(producer_id, record.key, (offset, record))
+                continue
+            self._newest[record.key] = offset
+            yield record
 
 
-def _decoded(batch: Batch) -> list[Record]:
-    records = []
+def _decoded(batch: Batch) -> Iterator[tuple[int, Record]]:
     for raw in iter_records(batch):
-        if raw.key is None:
-            continue
-        try:
-            records.append(decode_record(raw.key, raw.value))
-        except UnknownRecordType:
-            continue
-    return records
+        if raw.key is not None:
+            with suppress(UnknownRecordType):
+                yield raw.offset, decode_record(raw.key, raw.value)

@@ -21,7 +21,7 @@ from groupd.protocol.messages.data import ProducePartition, ProduceRequest, Prod
 from groupd.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
 from groupd.protocol.records.batch import Batch, iter_batches
 from groupd.testing.engine import Engine
-from groupd.testing.explain import find_topic, topic_names, what_is_there
+from groupd.testing.explain import broker_overview, find_topic, topic_names
 from groupd.testing.records import RecordLike, TestRecord, decode, encode, placed
 from groupd.testing.watch import TIMEOUT_S
 
@@ -264,7 +264,7 @@ class TopicOperations:
             return found if len(found) >= count else None
 
         def explain() -> str:
-            return f"{count} records in {waiting.described}\n{what_is_there(self._engine)}"
+            return f"{count} records in {waiting.described}\n{broker_overview(self._engine)}"
 
         try:
             return await self._engine.watch.until_read(look, timeout, explain)

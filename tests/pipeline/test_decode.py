@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNTOLD, EntryRows, record_batches
+from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNKNOWN_SOURCE, EntryRows, record_batches
+from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import VALUE_COLUMNS
 from groupd.pipeline.values import FIRST_MS, LAST_MS
-from groupd.pipeline.wanted import EVERYTHING, RowFilter
 from groupd.protocol.records.batch import Batch, BatchRecord, parse_header
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
@@ -48,7 +48,7 @@ def rows_of(*payloads: bytes, wanted: RowFilter = EVERYTHING) -> list[dict[str, 
 
 def row_of(key: bytes | None, value: bytes | None, time_ms: int = TIME_MS) -> dict[str, Any]:
     rows = EntryRows()
-    rows.add_records(0, [BatchRecord(5, time_ms, key, value)], UNTOLD)
+    rows.add_records(0, [BatchRecord(5, time_ms, key, value)], UNKNOWN_SOURCE)
     (row,) = rows.take().to_pylist()
     found: dict[str, Any] = row
     return found

@@ -19,10 +19,10 @@ from groupd.pipeline.inputs import (
     store_entries,
 )
 from groupd.pipeline.job import Table
+from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.sink import write_table
 from groupd.pipeline.values import topic_id_text
-from groupd.pipeline.wanted import RowFilter
 from tests.support.pipeline_logs import LOGS, OTHER, ROWS, fill_store, write_segments
 from tests.support.postgres import PostgresServer
 from tests.unit.logtools.harness import HOME, ORDERS_ID, TIME_MS, batch, commit

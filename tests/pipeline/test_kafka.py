@@ -20,7 +20,7 @@ from groupd.pipeline.inputs import (
     store_entries,
 )
 from groupd.pipeline.kafka import kafka_entries
-from groupd.pipeline.wanted import RowFilter
+from groupd.pipeline.row_filter import RowFilter
 from tests.support.daemon import Daemon
 from tests.support.doc_snippets import snippets
 from tests.support.kafka_broker import KafkaBroker

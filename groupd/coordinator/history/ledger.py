@@ -7,6 +7,7 @@ the length of its history.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -28,11 +29,10 @@ from groupd.coordinator.history.changes import (
     LoggedGroupEvent,
     OffsetChange,
 )
+from groupd.coordinator.history.pending import PendingRecords
 from groupd.coordinator.history.stream import GroupEntry, UnreadableLog
-from groupd.protocol.records.schema import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from groupd.protocol.messages import TopicPartition
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 DEFAULT_RETENTION_MS = CoordinatorConfig().offsets_retention_minutes * 60_000
 
@@ -52,7 +52,7 @@ class GroupLedger:
         self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
         # Author and protocol type of offsets in open transactions. The author is found from the
         # state of the group when the offset was written.
-        self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
+        self._pending: PendingRecords[TopicPartition, tuple[Author, str]] = PendingRecords()
 
     @property
     def group(self) -> Group | None:
@@ -100,8 +100,7 @@ class GroupLedger:
         before = self._store.get(self.group_id, *place)
         value = entry.record.value
         if value is None:
-            for producer_id in self._store.pending(self.group_id).get(place, ()):
-                del self._pending[producer_id, key.topic, key.partition]
+            self._pending.drop(place)
             cause = self._cause_of_removal(entry, before, group_deleted)
             self._shard.replay(entry.record, at)
             return () if before is None else (_removed(entry, _committed(*place, before), cause),)
@@ -110,7 +109,7 @@ class GroupLedger:
         group_type = self._protocol_type()
         self._shard.replay(entry.record, at)
         if entry.producer_id >= 0:
-            self._pending[entry.producer_id, key.topic, key.partition] = author, group_type
+            self._pending.add(entry.producer_id, place, (author, group_type))
             return ()
         after = StoredOffset.of(value, entry.offset)
         return (_moved(entry, place, before, after, author, group_type),)
@@ -157,14 +156,12 @@ class GroupLedger:
     def _end_transaction(self, entry: GroupEntry) -> list[Change]:
         """End a transaction. With COMMIT a pending offset takes effect, unless a plain commit came
         after it."""
-        pending = self._store.pending(self.group_id)
-        places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
-        before = [self._store.get(self.group_id, *place) for place in places]
+        pending = self._pending.take(entry.producer_id)
+        before = {place: self._store.get(self.group_id, *place) for place in pending}
         self._shard.replay_marker(entry.producer_id, bool(entry.commit))
         changes: list[Change] = []
-        for place, old in zip(places, before, strict=True):
-            author, group_type = self._pending.pop((entry.producer_id, *place))
-            new = self._store.get(self.group_id, *place)
+        for place, (author, group_type) in sorted(pending.items(), key=itemgetter(0)):
+            old, new = before[place], self._store.get(self.group_id, *place)
             if new is not None and new != old:
                 changes.append(_moved(entry, place, old, new, author, group_type))
         return changes

@@ -1,8 +1,6 @@
 """The final state of a log: the newest record of each key, with transactions resolved. The rules
-are those of the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8). A
-record inside a transaction counts from its COMMIT on, and only if no later record has its key; an
-ABORT drops it; a tombstone of an offset also drops what is pending on it. The records that are
-left, in the order of the log, bring a new coordinator into the same state.
+are those of the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8). The
+records that are left, in the order of the log, bring a new coordinator into the same state.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from groupd.coordinator.history.pending import PendingRecords
 from groupd.coordinator.logtools.entries import (
     MARKER,
     UNHELD_TYPES,
@@ -71,7 +70,7 @@ class LatestRecords:
         self._groups = groups
         self._tally = tally
         self._newest: dict[bytes, _Newest] = {}
-        self._pending: dict[int, dict[bytes, _Newest]] = {}
+        self._pending: PendingRecords[bytes, _Newest] = PendingRecords()
 
     def add_batch(self, batch: Batch) -> None:
         """Take the entries of one batch. Raises LogToolError if a record cannot be read, because
@@ -104,10 +103,9 @@ class LatestRecords:
         )
         offset_commit = entry.number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
         if found.value is None and offset_commit:
-            for pending in self._pending.values():
-                pending.pop(key, None)
+            self._pending.drop(key)
         if found.value is not None and offset_commit and entry.header.is_transactional:
-            self._pending.setdefault(entry.header.producer_id, {})[key] = found
+            self._pending.add(entry.header.producer_id, key, found)
         else:
             self._newest[key] = found
 
@@ -119,7 +117,7 @@ class LatestRecords:
             self._tally.unknown_types[entry.kind] += 1
 
     def _end(self, producer_id: int, *, committed: bool) -> None:
-        for key, found in self._pending.pop(producer_id, {}).items():
+        for key, found in self._pending.take(producer_id).items():
             if not committed:
                 self._tally.aborted += 1
                 continue
@@ -130,7 +128,7 @@ class LatestRecords:
     def kept(self) -> list[Kept]:
         """The records that count, in the order of the log. Tombstones are left out, because they
         have had their effect. Records of open transactions are left out and counted."""
-        for producer_id, pending in self._pending.items():
+        for producer_id, pending in self._pending.by_producer.items():
             if pending:
                 self._tally.open_records += len(pending)
                 self._tally.open_producers.add(producer_id)

@@ -47,7 +47,7 @@ def differences(expected: Any, got: Any, path: str = "") -> Iterator[FieldDiffer
         yield FieldDifference(path, expected, got)
 
 
-OWN = -1
+NO_CONNECTION = -1
 """The connection number of requests that the harness made itself."""
 
 
@@ -67,7 +67,7 @@ class RequestFacts(Struct, frozen=True):
     member: str = ""
 
     def shown(self) -> str:
-        where = "harness" if self.connection == OWN else f"connection {self.connection}"
+        where = "harness" if self.connection == NO_CONNECTION else f"connection {self.connection}"
         about = "".join(f" group={group}" for group in self.groups[:3])
         about += f" member={self.member}" if self.member else ""
         return (

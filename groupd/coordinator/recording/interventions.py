@@ -52,7 +52,7 @@ class Interventions:
         traffic = Traffic(requests, self._liveness, _nobody)
         return FaultLayer(traffic, self._faults, self._clock, self._liveness)
 
-    def act(self, kind: str, entry: TapeEntry) -> Callable[[], Any]:
+    def action_of(self, kind: str, entry: TapeEntry) -> Callable[[], Any]:
         """Returns a function that does what the entry says. Raises BadRecording."""
         store = self._replayed.memory
         match kind:

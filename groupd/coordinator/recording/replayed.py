@@ -21,7 +21,12 @@ from groupd.coordinator.daemon.parts import DaemonParts, assemble
 from groupd.coordinator.faults.traffic import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
-from groupd.coordinator.recording.difference import OWN, RequestFacts, about, facts_of
+from groupd.coordinator.recording.difference import (
+    NO_CONNECTION,
+    RequestFacts,
+    about,
+    facts_of,
+)
 from groupd.coordinator.recording.head import HARNESS, SNAPSHOT_KINDS, Restored
 from groupd.coordinator.recording.interventions import Interventions
 from groupd.coordinator.recording.plain import from_tree, to_bytes
@@ -193,7 +198,7 @@ class ReplayedBroker:
                 return None, partial(self._stage_of, kind, entry)
         if self._harness is None:
             raise self.file.bad(f"is of an unknown kind, {kind!r}")
-        return None, self._harness.act(kind, entry)
+        return None, self._harness.action_of(kind, entry)
 
     def _frame(self, entry: TapeEntry) -> tuple[RequestFacts, Callable[[], None]]:
         number, frame = entry["n"], to_bytes(entry["frame"])
@@ -213,7 +218,15 @@ class ReplayedBroker:
         api = type(request).__name__.removesuffix("Request")
         wall_ms = entry["at"][1]
         facts = RequestFacts(
-            number, self._at_ms(entry), wall_ms, OWN, "groupd-harness", api, version, groups, member
+            number,
+            self._at_ms(entry),
+            wall_ms,
+            NO_CONNECTION,
+            "groupd-harness",
+            api,
+            version,
+            groups,
+            member,
         )
         broker = self.parts.broker
         return facts, lambda: submit_own(
@@ -226,7 +239,7 @@ class ReplayedBroker:
 
     def unknown(self, number: int) -> RequestFacts:
         """Facts for a reply whose request is unknown."""
-        return RequestFacts(number, 0, 0, OWN, "", "(unknown)", -1)
+        return RequestFacts(number, 0, 0, NO_CONNECTION, "", "(unknown)", -1)
 
     # Connections --------------------------------------------------------------------------
 

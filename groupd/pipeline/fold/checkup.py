@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from groupd.coordinator.history.pending import PendingRecords
 from groupd.pipeline.fold.entry import EntryValue, FactRow, FoldEntry
 from groupd.pipeline.fold.findings import (
     EMPTY_LAG,
@@ -34,6 +35,7 @@ class Committed(Struct):
     committed. `expire_ms`: when it expires, None if the record does not say."""
 
     offset: int
+    log_offset: int
     commit_ms: int
     moved_ms: int
     expire_ms: int | None
@@ -42,30 +44,32 @@ class Committed(Struct):
 class PresentOffsets:
     """The committed offsets of all groups in a partition of the log."""
 
-    __slots__ = ("_open", "by_group", "last_ms")
+    __slots__ = ("_pending", "by_group", "last_ms")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[NamedPlace, Committed]] = {}
         self.last_ms: dict[str, int] = {}
-        self._open: dict[int, list[FoldEntry]] = {}
+        self._pending: PendingRecords[tuple[str, str, int], FoldEntry] = PendingRecords()
 
     def apply(self, entry: FoldEntry) -> None:
         """Applies a commit or its tombstone."""
         self.last_ms[entry.group] = entry.at_ms
+        key = (entry.group, entry.topic, entry.partition)
         if entry.value is None:
+            self._pending.drop(key)
             group = self.by_group.get(entry.group, {})
             group.pop((entry.topic, entry.partition), None)
             if not group:
                 self.by_group.pop(entry.group, None)
                 self.last_ms.pop(entry.group, None)
         elif entry.producer_id >= 0:
-            self._open.setdefault(entry.producer_id, []).append(entry)
+            self._pending.add(entry.producer_id, key, entry)
         else:
             self._commit(entry, entry.value, entry.at_ms)
 
     def end(self, entry: FoldEntry) -> None:
         """Applies the marker of a transaction."""
-        for one in self._open.pop(entry.producer_id, ()):
+        for one in self._pending.take(entry.producer_id).values():
             if entry.marker == "commit" and one.value is not None:
                 self._commit(one, one.value, entry.at_ms)
 
@@ -76,9 +80,11 @@ class PresentOffsets:
         group = self.by_group.setdefault(entry.group, {})
         place = (entry.topic, entry.partition)
         before, offset = group.get(place), int(value["offset"])
+        if before is not None and before.log_offset > entry.offset:
+            return  # a later record was committed first
         commit_ms = value["commit_ms"] if value["commit_ms"] is not None else at_ms
         moved_ms = before.moved_ms if before and before.offset == offset else at_ms
-        group[place] = Committed(offset, commit_ms, moved_ms, value["expire_ms"])
+        group[place] = Committed(offset, entry.offset, commit_ms, moved_ms, value["expire_ms"])
 
 
 def checkup(

@@ -16,7 +16,13 @@ from msgspec import Struct, field
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.pipeline.fold import rebalances
 from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.state import CONVERTED, STABLE, FoldedGroup, Life, OwnedPartition
+from groupd.pipeline.fold.state import (
+    CONVERTED,
+    STABLE,
+    FoldedGroup,
+    MemberInterval,
+    OwnedPartition,
+)
 from groupd.pipeline.fold.tracker import Tracker
 from groupd.protocol.consumer_protocol import (
     MalformedSubscription,
@@ -68,17 +74,17 @@ def _members(
         tracker.depart(group, member_id, entry.at_ms)
     for member_id in sorted(now):
         value = now[member_id]
-        life = group.members.get(member_id)
-        if life is None:
-            life = _newcomer(tracker, group, entry, value, converting)
-            if life.began_by == "replaced":
+        member = group.members.get(member_id)
+        if member is None:
+            member = _newcomer(tracker, group, entry, value, converting)
+            if member.began_by == "replaced":
                 change.replaced.append(member_id)
-            elif life.began_by != CONVERTED:
+            elif member.began_by != CONVERTED:
                 change.joined.append(member_id)
                 group.joined_since.append(member_id)
-        _describe(life, value, change)
-        life.heard_ms = entry.at_ms
-        tracker.enter(group, life, entry, generation, STABLE)
+        _describe(member, value, change)
+        member.heard_ms = entry.at_ms
+        tracker.enter(group, member, entry, generation, STABLE)
     tracker.flush(group)
     return change
 
@@ -89,7 +95,7 @@ def _newcomer(
     entry: FoldEntry,
     value: Mapping[str, Any],
     converting: bool,
-) -> Life:
+) -> MemberInterval:
     member_id, instance_id = value["member_id"], value["group_instance_id"]
     departed = group.departing.pop(member_id, None)
     if departed is not None and converting:
@@ -102,22 +108,22 @@ def _newcomer(
     return tracker.begin(group, entry, member_id, "joined" if group.complete else None)
 
 
-def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
+def _describe(member: MemberInterval, value: Mapping[str, Any], change: _Change) -> None:
     topics: tuple[str, ...] = ()
     try:
         subscription = parse_subscription(value["subscription"] or b"")
         topics = tuple(sorted(set(subscription.topics)))
-        life.rack_id = subscription.rack_id
+        member.rack_id = subscription.rack_id
     except MalformedSubscription:
         pass  # the assignment is in a client's own format
-    if life.first_epoch is not None and topics != life.topics:
-        change.resubscribed.append(life.member_id)
-    life.topics = topics
-    life.instance_id = value["group_instance_id"]
-    life.client_id = value["client_id"] or ""
-    life.client_host = value["client_host"] or ""
-    life.rebalance_timeout_ms = value["rebalance_timeout_ms"]
-    life.session_timeout_ms = value["session_timeout_ms"]
+    if member.first_epoch is not None and topics != member.topics:
+        change.resubscribed.append(member.member_id)
+    member.topics = topics
+    member.instance_id = value["group_instance_id"]
+    member.client_id = value["client_id"] or ""
+    member.client_host = value["client_host"] or ""
+    member.rebalance_timeout_ms = value["rebalance_timeout_ms"]
+    member.session_timeout_ms = value["session_timeout_ms"]
 
 
 def _assignments(
@@ -201,16 +207,16 @@ def _hold(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     """Gives each member the partitions that the generation assigns to it. If a partition goes
     straight from one member to another, the log does not tell when the former owner gave it up."""
     for member_id in sorted(group.members):
-        life = group.members[member_id]
+        member = group.members[member_id]
         keeps = group.target_of.get(member_id, set())
-        for place in sorted(life.assigned - keeps):
-            tracker.release(group, place, life, entry.at_ms, "revoked")
-        life.assigned &= keeps
+        for place in sorted(member.assigned - keeps):
+            tracker.release(group, place, member, entry.at_ms, "revoked")
+        member.assigned &= keeps
     for place in [place for place in group.target if place in group.released]:
         if group.released[place][0] == entry.at_ms:
             del group.released[place]
     for member_id in sorted(group.members):
-        life = group.members[member_id]
-        gained = group.target_of.get(member_id, set()) - life.assigned
-        tracker.set_held(group, life, entry, set(group.target_of.get(member_id, ())), set())
+        member = group.members[member_id]
+        gained = group.target_of.get(member_id, set()) - member.assigned
+        tracker.set_held(group, member, entry, set(group.target_of.get(member_id, ())), set())
         rebalances.taken(tracker, group, gained)

@@ -29,7 +29,7 @@ from groupd.pipeline.fold.state import (
     WAITING,
     Cause,
     FoldedGroup,
-    Life,
+    MemberInterval,
     OwnedPartition,
 )
 from groupd.pipeline.fold.tracker import Tracker
@@ -98,9 +98,9 @@ def _note_joined(group: FoldedGroup, causes: Iterable[Cause]) -> None:
     """Settles for members with an unknown beginning whether they have joined now. They may also
     have been in the group before the log begins."""
     joined = {cause.member_id for cause in causes if cause.trigger == "join"}
-    for member_id, life in group.members.items():
-        if life.began_by is None and (group.complete or member_id in joined):
-            life.began_by = "joined"
+    for member_id, member in group.members.items():
+        if member.began_by is None and (group.complete or member_id in joined):
+            member.began_by = "joined"
             group.joined_since.append(member_id)
 
 
@@ -110,26 +110,26 @@ def _member_metadata(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> 
         return
     value = entry.value
     instance_id = value["instance_id"]
-    life = group.members.get(entry.member)
-    if life is None:
-        life = _newcomer(tracker, group, entry, instance_id)
-    _note_changes(group, life, entry, value)
-    life.instance_id = instance_id
-    life.client_id = value["client_id"] or ""
-    life.client_host = value["client_host"] or ""
-    life.rack_id = value["rack_id"]
-    life.topics = tuple(value["subscribed_topic_names"] or ())
-    life.regex = value["subscribed_topic_regex"] or ""
-    life.assignor = value["server_assignor"]
-    life.rebalance_timeout_ms = value["rebalance_timeout_ms"]
+    member = group.members.get(entry.member)
+    if member is None:
+        member = _newcomer(tracker, group, entry, instance_id)
+    _note_changes(group, member, entry, value)
+    member.instance_id = instance_id
+    member.client_id = value["client_id"] or ""
+    member.client_host = value["client_host"] or ""
+    member.rack_id = value["rack_id"]
+    member.topics = tuple(value["subscribed_topic_names"] or ())
+    member.regex = value["subscribed_topic_regex"] or ""
+    member.assignor = value["server_assignor"]
+    member.rebalance_timeout_ms = value["rebalance_timeout_ms"]
     classic = value["classic"]
-    life.session_timeout_ms = classic["session_timeout_ms"] if classic else None
-    life.heard_ms = entry.at_ms
+    member.session_timeout_ms = classic["session_timeout_ms"] if classic else None
+    member.heard_ms = entry.at_ms
 
 
 def _newcomer(
     tracker: Tracker, group: FoldedGroup, entry: FoldEntry, instance_id: str | None
-) -> Life:
+) -> MemberInterval:
     departed = group.departing.pop(entry.member, None)
     if departed is not None:
         return tracker.succeed(group, departed, entry, entry.member, CONVERTED)
@@ -137,34 +137,34 @@ def _newcomer(
         for member_id, one in list(group.departing.items()):
             if one.instance_id == instance_id:
                 del group.departing[member_id]
-                life = tracker.succeed(group, one, entry, entry.member)
-                _inherit(life, one)
-                return life
-    life = tracker.begin(group, entry, entry.member, "joined" if group.complete else None)
+                member = tracker.succeed(group, one, entry, entry.member)
+                _inherit(member, one)
+                return member
+    member = tracker.begin(group, entry, entry.member, "joined" if group.complete else None)
     if group.complete:
         group.joined_since.append(entry.member)
     group.causes.append(Cause(entry.at_ms, "join", entry.member))
-    return life
+    return member
 
 
-def _inherit(life: Life, old: Life) -> None:
+def _inherit(member: MemberInterval, old: MemberInterval) -> None:
     """A replacement begins with a copy of the old member, so only what differs from it is a
     change."""
-    life.topics, life.regex, life.assignor = old.topics, old.regex, old.assignor
+    member.topics, member.regex, member.assignor = old.topics, old.regex, old.assignor
 
 
 def _note_changes(
-    group: FoldedGroup, life: Life, entry: FoldEntry, value: Mapping[str, Any]
+    group: FoldedGroup, member: MemberInterval, entry: FoldEntry, value: Mapping[str, Any]
 ) -> None:
     if any(cause.trigger == "join" and cause.member_id == entry.member for cause in group.causes):
         return
-    if life.log_offset == entry.offset and life.began_by == CONVERTED:
+    if member.log_offset == entry.offset and member.began_by == CONVERTED:
         return
     topics = tuple(value["subscribed_topic_names"] or ())
     regex = value["subscribed_topic_regex"] or ""
     changes = {
-        "subscription-change": topics != life.topics or regex != life.regex,
-        "assignor-change": value["server_assignor"] != life.assignor,
+        "subscription-change": topics != member.topics or regex != member.regex,
+        "assignor-change": value["server_assignor"] != member.assignor,
     }
     for trigger, changed in changes.items():
         if changed:
@@ -182,9 +182,9 @@ def _target_metadata(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> 
 
 
 def _target_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
-    life = group.members.get(entry.member) or group.departing.get(entry.member)
-    if life is None and entry.value is not None:
-        life = tracker.begin(group, entry, entry.member, None)
+    member = group.members.get(entry.member) or group.departing.get(entry.member)
+    if member is None and entry.value is not None:
+        member = tracker.begin(group, entry, entry.member, None)
     before = group.target_of.pop(entry.member, set())
     after = set() if entry.value is None else _places(entry.value["topics"])
     for place in before - after:
@@ -193,9 +193,9 @@ def _target_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> No
             group.changed.setdefault(place, owner)
             del group.target[place]
     for place in after - before:
-        assert life is not None
+        assert member is not None
         group.changed.setdefault(place, group.target.get(place))
-        group.target[place] = life.owner
+        group.target[place] = member.owner
     if after:
         group.target_of[entry.member] = after
 
@@ -204,19 +204,19 @@ def _current_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> N
     value = entry.value
     if value is None:
         return  # the tombstone of the member's metadata comes next, and tells more
-    life = group.members.get(entry.member)
-    if life is None:
-        life = tracker.begin(group, entry, entry.member, None)
+    member = group.members.get(entry.member)
+    if member is None:
+        member = tracker.begin(group, entry, entry.member, None)
     epoch = int(value["member_epoch"])
     state = _STATES.get(value["state"], STABLE)
     if epoch == _LEAVE_STATIC_EPOCH:
         state = AWAY
-    tracker.enter(group, life, entry, epoch if epoch >= 0 else life.epoch or 0, state)
+    tracker.enter(group, member, entry, epoch if epoch >= 0 else member.epoch or 0, state)
     assigned, pending = _places(value["assigned"]), _places(value["pending_revocation"])
-    gained = (assigned | pending) - life.held()
-    tracker.set_held(group, life, entry, assigned, pending)
+    gained = (assigned | pending) - member.held()
+    tracker.set_held(group, member, entry, assigned, pending)
     rebalances.taken(tracker, group, gained)
-    life.heard_ms = entry.at_ms
+    member.heard_ms = entry.at_ms
     if epoch:
         group.causes.clear()
     group.settled.discard(entry.member)
@@ -236,7 +236,7 @@ def _regex(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     if group.regexes.get(value["regex"]) != topics:
         group.regexes[value["regex"]] = topics
     group.causes.append(Cause(entry.at_ms, "regex", ""))
-    used = {life.regex for life in group.members.values()} | {value["regex"]}
+    used = {member.regex for member in group.members.values()} | {value["regex"]}
     for pattern in group.regexes.keys() - used:
         del group.regexes[pattern]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
-from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, MemberInterval, MembershipEnd, Rebalance
 
 # The `value` of an entry has the fields of the record's struct in `pipeline.schema`, except that
 # instants are milliseconds since 1970 under other names: `commit_ms`, `expire_ms`,
@@ -72,8 +72,10 @@ class FoldObserver:
     """A base class whose methods do nothing. Observers see each group in its present state and must
     not change it."""
 
-    def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
-        """The member of `life` is gone."""
+    def membership_ended(
+        self, group: FoldedGroup, member: MemberInterval, at_ms: int, ending: MembershipEnd
+    ) -> None:
+        """The member is gone."""
 
     def baseline(self, group: FoldedGroup) -> None:
         """A target without a known rebalance: the history of the group begins with it."""
@@ -88,7 +90,9 @@ class FoldObserver:
     def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         """The row of the rebalance is written."""
 
-    def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
+    def committed(
+        self, group: FoldedGroup | None, entry: FoldEntry, holder: MemberInterval | None
+    ) -> None:
         """An offset record of any kind. `holder`: the member that holds its partition."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:

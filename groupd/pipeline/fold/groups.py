@@ -18,7 +18,7 @@ from groupd.pipeline.fold.state import (
     CLASSIC,
     CONSUMER,
     FoldedGroup,
-    Life,
+    MemberInterval,
     OwnedPartition,
     Settings,
     TopicNames,
@@ -63,7 +63,7 @@ class GroupsFold:
         topic_id = None if entry.value is None else entry.value["topic_id"]
         self._tracker.topics.learn(topic_id, entry.topic)
         group = self.groups.get(entry.group)
-        holder: Life | None = None
+        holder: MemberInterval | None = None
         if group is not None and entry.value is not None:
             holder = self._holder(group, entry, topic_id)
             if holder is not None:
@@ -71,7 +71,9 @@ class GroupsFold:
         for observer in self._tracker.observers:
             observer.committed(group, entry, holder)
 
-    def _holder(self, group: FoldedGroup, entry: FoldEntry, topic_id: str | None) -> Life | None:
+    def _holder(
+        self, group: FoldedGroup, entry: FoldEntry, topic_id: str | None
+    ) -> MemberInterval | None:
         place = place_of(group.protocol, self._tracker.topics, entry, topic_id)
         holding = None if place is None else group.holders.get(place)
         return None if holding is None else group.members.get(holding.owner.member_id)

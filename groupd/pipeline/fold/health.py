@@ -26,9 +26,9 @@ from groupd.pipeline.fold.findings import (
 from groupd.pipeline.fold.groups import place_of
 from groupd.pipeline.fold.state import (
     REPLACED,
-    Ending,
     FoldedGroup,
-    Life,
+    MemberInterval,
+    MembershipEnd,
     OwnedPartition,
     Rebalance,
     TopicNames,
@@ -65,7 +65,9 @@ class HealthFold(FoldObserver):
         self._offsets = PresentOffsets()
         self._watches: dict[str, _Watch] = {}
 
-    def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
+    def committed(
+        self, group: FoldedGroup | None, entry: FoldEntry, holder: MemberInterval | None
+    ) -> None:
         self._offsets.apply(entry)
         if group is None or entry.value is None or holder is not None:
             return
@@ -100,18 +102,20 @@ class HealthFold(FoldObserver):
     def transaction_ended(self, entry: FoldEntry) -> None:
         self._offsets.end(entry)
 
-    def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
+    def membership_ended(
+        self, group: FoldedGroup, member: MemberInterval, at_ms: int, ending: MembershipEnd
+    ) -> None:
         watch = self._watch(group)
-        watch.storms.life_ended(life, at_ms, ending)
-        if ending.by != REPLACED or life.instance_id is None:
+        watch.storms.membership_ended(member, at_ms, ending)
+        if ending.by != REPLACED or member.instance_id is None:
             return
         conflicts = watch.conflicts
-        episode = conflicts.setdefault(life.instance_id, Episode())
+        episode = conflicts.setdefault(member.instance_id, Episode())
         window_ms = self._limits.conflict_window_ms
         if episode.is_over(at_ms, window_ms):
-            self._conflict(group.group_id, life.instance_id, episode)
-            episode = conflicts[life.instance_id] = Episode()
-        episode.note(at_ms, window_ms, life.member_id)
+            self._conflict(group.group_id, member.instance_id, episode)
+            episode = conflicts[member.instance_id] = Episode()
+        episode.note(at_ms, window_ms, member.member_id)
 
     def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         watch, at_ms = self._watch(group), rebalance.written_ms

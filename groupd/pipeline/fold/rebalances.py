@@ -14,7 +14,7 @@ from groupd.pipeline.fold.state import (
     CLASSIC,
     REVOKING,
     FoldedGroup,
-    Life,
+    MemberInterval,
     Move,
     OwnedPartition,
     Owner,
@@ -151,7 +151,7 @@ def install(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
 
 
 def _move(
-    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, now: dict[str, Life]
+    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, now: dict[str, MemberInterval]
 ) -> Move | None:
     before, after = group.changed[place], group.target.get(place)
     if before is not None and after is not None and before.key == after.key:
@@ -164,12 +164,12 @@ def _move(
 
 
 def _could_keep(
-    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, life: Life | None
+    tracker: Tracker, group: FoldedGroup, place: OwnedPartition, member: MemberInterval | None
 ) -> bool:
-    if life is None:
+    if member is None:
         return False
     name = place[0] if group.protocol == CLASSIC else tracker.topics.name(place[0])
-    return name is None or name in group.subscription_of(life)
+    return name is None or name in group.subscription_of(member)
 
 
 def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> None:
@@ -203,7 +203,7 @@ def _taken(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
 
 
 def _measure(
-    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
+    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, MemberInterval]
 ) -> None:
     """Computes the fewest moves that a balanced result would have needed."""
     loads = {key: len(group.target_of.get(one.member_id, ())) for key, one in now.items()}
@@ -222,7 +222,7 @@ def _measure(
 
 
 def _moves_of_uniform(
-    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
+    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, MemberInterval]
 ) -> int | None:
     prior = {member_id: set(places) for member_id, places in group.target_of.items()}
     before: dict[OwnedPartition, Owner] = dict(group.target)
@@ -259,11 +259,11 @@ def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None
     over(tracker, group, rebalance, "completed" if group.members else "emptied")
 
 
-def _is_late(group: FoldedGroup, life: Life, rebalance: Rebalance) -> bool:
+def _is_late(group: FoldedGroup, member: MemberInterval, rebalance: Rebalance) -> bool:
     """Whether the member has not reached the epoch of the rebalance, or is giving up partitions."""
-    if life.state == AWAY or life.member_id in group.joined_since:
+    if member.state == AWAY or member.member_id in group.joined_since:
         return False
-    return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
+    return member.state == REVOKING or member.epoch is None or member.epoch < rebalance.epoch
 
 
 def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str) -> None:

@@ -18,7 +18,13 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec
-from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, OwnedPartition, TopicNames
+from groupd.pipeline.fold.state import (
+    CLASSIC,
+    FoldedGroup,
+    MemberInterval,
+    OwnedPartition,
+    TopicNames,
+)
 
 # Fewest moves -------------------------------------------------------------------------------
 
@@ -92,11 +98,11 @@ def subscriptions(group: FoldedGroup, universe: Universe) -> dict[str, frozenset
     homogeneous = group.is_homogeneous()
     everything = frozenset(universe.counts)
     found: dict[str, frozenset[bytes]] = {}
-    for member_id, life in group.members.items():
+    for member_id, member in group.members.items():
         if homogeneous:
             found[member_id] = everything
             continue
-        names = group.subscription_of(life)
+        names = group.subscription_of(member)
         targets = {topic for topic, _ in group.target_of.get(member_id, ())}
         own = {_raw(topic, group.protocol) for topic in targets}
         found[member_id] = frozenset(
@@ -133,18 +139,18 @@ def assign(
 
 def _spec(
     group: FoldedGroup,
-    life: Life,
+    member: MemberInterval,
     topic_ids: frozenset[bytes],
     prior: Mapping[str, Iterable[OwnedPartition]],
 ) -> MemberSpec:
     assigned: dict[bytes, list[int]] = {}
-    for topic, partition in sorted(prior.get(life.member_id, ())):
+    for topic, partition in sorted(prior.get(member.member_id, ())):
         assigned.setdefault(_raw(topic, group.protocol), []).append(partition)
     return MemberSpec(
         topic_ids,
         {topic: tuple(assigned[topic]) for topic in sorted(assigned)},
-        life.instance_id,
-        life.rack_id,
+        member.instance_id,
+        member.rack_id,
     )
 
 

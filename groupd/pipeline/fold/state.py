@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 # A partition is an `OwnedPartition`: (topic id as text, number) in consumer groups, whose records
-# have topic ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a
-# static member it is the instance id, because a replacement under another member id is the same
-# owner.
+# have topic ids, and (topic name, number) in classic groups. `MemberInterval.key` identifies a
+# member. For a static member it is the instance id, because a replacement under another member id
+# is the same owner.
 
 OwnedPartition = tuple[str, int]
 
@@ -35,7 +35,7 @@ class Owner(Struct, frozen=True):
     key: str
 
 
-class Life(Struct):
+class MemberInterval(Struct):
     """A member from joining to leaving. `heard_ms`: the time of its last record, which is its last
     known heartbeat. The fields about commits count those on partitions that it holds."""
 
@@ -197,7 +197,7 @@ class FoldedGroup(Struct):
     epoch: int = -1
     metadata_hash: int | None = None
     complete: bool = False
-    members: dict[str, Life] = field(default_factory=dict)
+    members: dict[str, MemberInterval] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     away: set[str] = field(default_factory=set)
     target: dict[OwnedPartition, Owner] = field(default_factory=dict)
@@ -208,7 +208,7 @@ class FoldedGroup(Struct):
     awaiting: dict[OwnedPartition, tuple[Rebalance, Move]] = field(default_factory=dict)
     rebalance: Rebalance | None = None
     causes: list[Cause] = field(default_factory=list)
-    departing: dict[str, Life] = field(default_factory=dict)
+    departing: dict[str, MemberInterval] = field(default_factory=dict)
     departing_ms: int = 0
     converted_ms: int | None = None
     joined_since: list[str] = field(default_factory=list)
@@ -220,12 +220,12 @@ class FoldedGroup(Struct):
     empty_since_ms: int | None = None
     last_ms: int = 0
 
-    def subscription_of(self, life: Life) -> frozenset[str]:
+    def subscription_of(self, member: MemberInterval) -> frozenset[str]:
         """The names of a member's topics, including those that match its regular expression."""
-        return frozenset(life.topics) | frozenset(self.regexes.get(life.regex, ()))
+        return frozenset(member.topics) | frozenset(self.regexes.get(member.regex, ()))
 
     def is_homogeneous(self) -> bool:
-        kinds = {(life.topics, life.regex) for life in self.members.values()}
+        kinds = {(member.topics, member.regex) for member in self.members.values()}
         return len(kinds) < 2 and not any(topics and regex for topics, regex in kinds)
 
 
@@ -263,7 +263,7 @@ _REGULAR = 3
 """With at least this many commits a member counts as committing regularly."""
 
 
-class Ending(Struct, frozen=True):
+class MembershipEnd(Struct, frozen=True):
     """`certainty`: `certain`, `likely`, or None if `by` is REMOVED. `why`: the evidence in
     words."""
 
@@ -273,68 +273,73 @@ class Ending(Struct, frozen=True):
     successor: str | None = None
 
 
-def ending_of(life: Life, at_ms: int, settings: Settings) -> Ending:
+def membership_end(member: MemberInterval, at_ms: int, settings: Settings) -> MembershipEnd:
     """Why a member is gone at `at_ms`; not for replaced or converted members. For a classic member
     `at_ms` is when the first generation without it was written."""
-    session_ms = life.session_timeout_ms or settings.session_timeout_ms
-    if life.state == "away":
-        return _of_absent(at_ms - life.state_since_ms, session_ms)
-    late_ms = _beyond_rebalance_timeout(life, at_ms)
+    session_ms = member.session_timeout_ms or settings.session_timeout_ms
+    if member.state == "away":
+        return _of_absent(at_ms - member.state_since_ms, session_ms)
+    late_ms = _beyond_rebalance_timeout(member, at_ms)
     if late_ms is not None:
-        return Ending(
+        return MembershipEnd(
             REBALANCE_TIMEOUT,
             "likely",
-            f"it was revoking partitions for its rebalance timeout of {life.rebalance_timeout_ms}"
+            f"it was revoking partitions for its rebalance timeout of {member.rebalance_timeout_ms}"
             f" ms and {late_ms} ms",
         )
     # A classic member's commits count as heartbeats; a consumer group's commits do not.
-    heard_ms = life.last_sign_ms if life.protocol == CLASSIC else life.heard_ms
+    heard_ms = member.last_sign_ms if member.protocol == CLASSIC else member.heard_ms
     bound_ms = session_ms
-    if life.protocol == CLASSIC and life.rebalance_timeout_ms is not None:
-        bound_ms = min(bound_ms, life.rebalance_timeout_ms)
+    if member.protocol == CLASSIC and member.rebalance_timeout_ms is not None:
+        bound_ms = min(bound_ms, member.rebalance_timeout_ms)
     if at_ms - heard_ms < bound_ms:
-        return Ending(
+        return MembershipEnd(
             LEFT,
             "certain",
             f"it was heard of {at_ms - heard_ms} ms before, less than its timeout of {bound_ms} ms",
         )
-    return _by_habit(life, at_ms, session_ms)
+    return _by_habit(member, at_ms, session_ms)
 
 
-def _of_absent(absent_ms: int, session_ms: int) -> Ending:
+def _of_absent(absent_ms: int, session_ms: int) -> MembershipEnd:
     if absent_ms >= session_ms - _HEARTBEAT_MS:
-        return Ending(
+        return MembershipEnd(
             EXPIRED, "likely", f"the static member was away for {absent_ms} ms and did not return"
         )
-    return Ending(
+    return MembershipEnd(
         LEFT, "certain", f"the static member was away for {absent_ms} ms, less than its session"
     )
 
 
-def _beyond_rebalance_timeout(life: Life, at_ms: int) -> int | None:
+def _beyond_rebalance_timeout(member: MemberInterval, at_ms: int) -> int | None:
     """How long after its rebalance timeout the member was removed; None if that was not the
     reason."""
-    if life.state != REVOKING or not life.rebalance_timeout_ms or life.rebalance_timeout_ms < 0:
+    if (
+        member.state != REVOKING
+        or not member.rebalance_timeout_ms
+        or member.rebalance_timeout_ms < 0
+    ):
         return None
-    late_ms = at_ms - life.state_since_ms - life.rebalance_timeout_ms
+    late_ms = at_ms - member.state_since_ms - member.rebalance_timeout_ms
     return late_ms if 0 <= late_ms <= _SLACK_MS else None
 
 
-def _by_habit(life: Life, at_ms: int, session_ms: int) -> Ending:
-    if life.commits >= _REGULAR and life.last_commit_ms is not None:
-        silent_ms = at_ms - life.last_commit_ms
+def _by_habit(member: MemberInterval, at_ms: int, session_ms: int) -> MembershipEnd:
+    if member.commits >= _REGULAR and member.last_commit_ms is not None:
+        silent_ms = at_ms - member.last_commit_ms
         if silent_ms <= _HEARTBEAT_MS:
-            return Ending(LEFT, "likely", f"it committed {silent_ms} ms before")
-        if silent_ms >= max(session_ms - _HEARTBEAT_MS, 3 * life.commit_gap_ms):
-            return Ending(
+            return MembershipEnd(LEFT, "likely", f"it committed {silent_ms} ms before")
+        if silent_ms >= max(session_ms - _HEARTBEAT_MS, 3 * member.commit_gap_ms):
+            return MembershipEnd(
                 EXPIRED,
                 "likely",
-                f"it committed at least every {life.commit_gap_ms} ms, then not for {silent_ms} ms",
+                f"it committed at least every {member.commit_gap_ms} ms, then not for"
+                f" {silent_ms} ms",
             )
-    return Ending(
+    return MembershipEnd(
         REMOVED,
         None,
-        f"it left or its session expired: its last sign of life is {at_ms - life.last_sign_ms} ms"
+        f"it left or its session expired: its last sign of life is {at_ms - member.last_sign_ms} ms"
         " before",
     )
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from groupd.pipeline.fold.entry import FactRow
 from groupd.pipeline.fold.findings import MANY, STORM, Episode, Thresholds, duration, finding, times
-from groupd.pipeline.fold.state import Ending, FoldedGroup, Life, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, MemberInterval, MembershipEnd, Rebalance
 
 _GONE = "gone"
 _DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})
@@ -39,9 +39,9 @@ class _StormClient(Struct, eq=False):
     gone_ms: int | None = None
     acts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def is_now(self, life: Life) -> None:
-        self.member_id, self.instance_id = life.member_id, life.instance_id
-        self.client_id, self.client_host = life.client_id, life.client_host
+    def is_now(self, member: MemberInterval) -> None:
+        self.member_id, self.instance_id = member.member_id, member.instance_id
+        self.client_id, self.client_host = member.client_id, member.client_host
 
     def act(self, kind: str, at_ms: int, window_ms: int) -> int:
         """Notes that the client does this now; returns how often in a row it has, this time
@@ -51,15 +51,15 @@ class _StormClient(Struct, eq=False):
         self.acts[kind] = (count, at_ms)
         return count
 
-    def unlike(self, life: Life) -> int:
+    def unlike(self, member: MemberInterval) -> int:
         """How much a member differs from this client. 0: the same instance, or the same client id
         on the same host. 1: the same client id. 2: another client, so a new process that takes over
         its place."""
-        if self.instance_id or life.instance_id:
-            return 0 if self.instance_id == life.instance_id else 2
-        if self.client_id != life.client_id:
+        if self.instance_id or member.instance_id:
+            return 0 if self.instance_id == member.instance_id else 2
+        if self.client_id != member.client_id:
             return 2
-        return 0 if self.client_host == life.client_host else 1
+        return 0 if self.client_host == member.client_host else 1
 
     def words(self) -> str:
         instance = f", instance {self.instance_id}" if self.instance_id else ""
@@ -88,12 +88,12 @@ class Storms:
         self._repeating: dict[_StormClient, None] = {}
         """The clients for which the last rebalance counted."""
 
-    def life_ended(self, life: Life, at_ms: int, ending: Ending) -> None:
-        client = self._members.pop(life.member_id, None) or _StormClient(life.member_id)
-        client.is_now(life)
+    def membership_ended(self, member: MemberInterval, at_ms: int, ending: MembershipEnd) -> None:
+        client = self._members.pop(member.member_id, None) or _StormClient(member.member_id)
+        client.is_now(member)
         if self._ended_ms != at_ms:
             self._ended, self._ended_ms = {}, at_ms
-        self._ended[life.member_id] = client
+        self._ended[member.member_id] = client
         if ending.successor is not None:
             client.member_id = ending.successor
             self._members[ending.successor] = client
@@ -135,23 +135,23 @@ class Storms:
             return self._without_member
         if trigger != "join" and self._ended_ms == at_ms and member_id in self._ended:
             return self._ended[member_id]
-        client, life = self._members.get(member_id), group.members.get(member_id)
+        client, member = self._members.get(member_id), group.members.get(member_id)
         if client is None:
-            if trigger == "join" and life is not None:
-                client = self._returned(life)
+            if trigger == "join" and member is not None:
+                client = self._returned(member)
             client = client or _StormClient(member_id)
-        if life is not None:
+        if member is not None:
             self._members[member_id] = client
-            client.is_now(life)
+            client.is_now(member)
         return client
 
-    def _returned(self, life: Life) -> _StormClient | None:
+    def _returned(self, member: MemberInterval) -> _StormClient | None:
         """The client that comes back as this member, out of those that are gone; None if there is
         none."""
         if not self._gone:
             return None
         gone = self._gone
-        number = min(range(len(gone)), key=lambda number: gone[number].unlike(life))
+        number = min(range(len(gone)), key=lambda number: gone[number].unlike(member))
         gone[number].gone_ms = None
         return gone.pop(number)
 

@@ -101,7 +101,7 @@ class WhatIf(FoldObserver):
 def _by_member(
     group: FoldedGroup, owners: Mapping[OwnedPartition, str]
 ) -> dict[str, set[OwnedPartition]]:
-    ids = {life.key: member_id for member_id, life in group.members.items()}
+    ids = {member.key: member_id for member_id, member in group.members.items()}
     found: dict[str, set[OwnedPartition]] = {}
     for place, key in owners.items():
         if key in ids:
@@ -153,7 +153,7 @@ def _simulated(
     differing = sum(after.get(place) != owner.key for place, owner in group.target.items())
     needless = None
     if group.is_homogeneous():
-        kept = {life.key: 0 for life in group.members.values()}
+        kept = {member.key: 0 for member in group.members.values()}
         for place, key in before.items():
             if place in after and key in kept:
                 kept[key] += 1

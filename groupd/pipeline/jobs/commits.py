@@ -106,7 +106,7 @@ regular expressions are left out: a member owns what it has now, not what it wil
 _PROBE_MS = -1
 
 
-class Who(NamedTuple):
+class CommitAuthor(NamedTuple):
     """What is known about an offset row besides the record itself. `actor` to `epoch` are the
     fields of the commit's author (`coordinator.history.changes.Author`). `protocol_type` is that of
     the group, "" if the group has no members. `expiry_never` and `expiry_base` (microseconds) say
@@ -190,7 +190,7 @@ class _Follower:
         self._group: Group | None = None
         # The index in `_found` by partition, valid for the present state of the group.
         self._known: dict[tuple[str, int, str | None], int] = {}
-        self._found: dict[Who, int] = {}
+        self._found: dict[CommitAuthor, int] = {}
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the offset rows of `batch` with their authors."""
@@ -240,13 +240,13 @@ class _Follower:
             index = self._known[place] = self._found.setdefault(who, len(self._found))
         return index
 
-    def _who(self, topic: str, partition: int, topic_id: str | None) -> Who:
+    def _who(self, topic: str, partition: int, topic_id: str | None) -> CommitAuthor:
         group = self._group
         author = self._authors.of(group, topic, _raw_id(topic_id), partition)
         # A group has either one expiry base for all offsets or uses each offset's own commit time.
         owner = None if group is None else group.offset_owner
         base_ms = _PROBE_MS if owner is None else owner.offset_expiration_base()(_PROBE_MS)
-        return Who(
+        return CommitAuthor(
             author.actor.value,
             author.member_id,
             author.instance_id,

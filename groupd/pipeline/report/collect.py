@@ -20,7 +20,7 @@ from groupd.pipeline.report.model import (
     ReportExtent,
     ReportFinding,
     ReportLimits,
-    fewer_values,
+    downsample,
 )
 
 TABLES = (
@@ -178,7 +178,7 @@ def _trends(
         values = trends.setdefault(row.group, [None] * (-(-extent.steps // step)))
         if 0 <= row.at < len(values):
             values[row.at] = row.lag
-    return {group: fewer_values(values, _TREND_STEPS) for group, values in trends.items()}
+    return {group: downsample(values, _TREND_STEPS) for group, values in trends.items()}
 
 
 def _findings(frame: DataFrame) -> list[ReportFinding]:

@@ -20,10 +20,10 @@ from groupd.pipeline.report.model import (
     ReportExtent,
     ReportFinding,
     Series,
-    fewer_holdings,
-    fewer_marks,
     finest_ms,
     lives_in_lanes,
+    merge_holdings,
+    merge_marks,
 )
 
 LINES_MAX = 8
@@ -71,7 +71,7 @@ def details_of(
                 places,
                 held,
                 sorted(mine_rebalances, key=lambda one: one.started_ms),
-                fewer_marks(
+                merge_marks(
                     [(one.since, max(one.since, one.until)) for one in marks.get(row.name, [])],
                     max(1, finest_ms(extent.start_ms, extent.end_ms) // 4),
                 ),
@@ -267,7 +267,7 @@ def _holdings(
         life_at = _life_at(lives, by_member.get(row.member_id, ()), row.since)
         if place is not None and life_at is not None:
             found.append(HoldingBar(place, life_at, row.since, row.until))
-    return places, fewer_holdings(found, HOLDINGS_MAX, finest_ms(extent.start_ms, extent.end_ms))
+    return places, merge_holdings(found, HOLDINGS_MAX, finest_ms(extent.start_ms, extent.end_ms))
 
 
 def _rebalance(row: Row) -> RebalanceBar:

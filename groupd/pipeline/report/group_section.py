@@ -7,13 +7,13 @@ from typing import Any
 from groupd.pipeline.report.model import GroupDetail, RebalanceBar, Report
 from groupd.pipeline.report.pieces import (
     Element,
-    count,
+    count_text,
     data,
+    duration_text,
     finding_list,
-    length,
     scrolled,
     tag,
-    when,
+    time_text,
 )
 
 _SLOW_MS = 60_000
@@ -69,14 +69,14 @@ def _facts(detail: GroupDetail) -> list[tuple[str, str]]:
     return [
         ("protocol", row.protocol),
         ("state", row.state),
-        ("members", count(row.members)),
-        ("partitions", count(len(detail.places))),
+        ("members", count_text(row.members)),
+        ("partitions", count_text(len(detail.places))),
         (
             "topics",
             ", ".join(topics[:4]) + (f" and {len(topics) - 4} more" if len(topics) > 4 else ""),
         ),
-        ("rebalances", count(row.rebalances)),
-        ("lag", count(row.lag)),
+        ("rebalances", count_text(row.rebalances)),
+        ("lag", count_text(row.lag)),
     ]
 
 
@@ -150,7 +150,7 @@ def _rebalances(section: str, detail: GroupDetail) -> Element:
     rows = [_rebalance(one) for one in detail.rebalances]
     return tag(
         "div",
-        tag("h3", f"Rebalances ({count(detail.row.rebalances)})"),
+        tag("h3", f"Rebalances ({count_text(detail.row.rebalances)})"),
         scrolled(f"Rebalances of {detail.row.name}", _HEAD, rows, numbers=(0, 2, 4, 5, 6, 7))
         if rows
         else tag("p", "None in this time.", class_="soft"),
@@ -159,18 +159,18 @@ def _rebalances(section: str, detail: GroupDetail) -> Element:
 
 
 def _rebalance(one: RebalanceBar) -> Element:
-    members = f"{count(one.members_before)} → {count(one.members_after)}"
+    members = f"{count_text(one.members_before)} → {count_text(one.members_after)}"
     slow = (one.unowned_max_ms or 0) > _SLOW_MS or (one.duration_ms or 0) > _SLOW_MS
     return tag(
         "tr",
         tag("td", one.epoch, class_="number"),
-        tag("td", when(one.started_ms, seconds=True), class_="time"),
-        tag("td", length(one.duration_ms), class_="number"),
+        tag("td", time_text(one.started_ms, seconds=True), class_="time"),
+        tag("td", duration_text(one.duration_ms), class_="number"),
         tag("td", one.trigger, title=one.why),
         tag("td", members, class_="number"),
-        tag("td", count(one.moved), class_="number"),
-        tag("td", count(one.needless), class_="number"),
-        tag("td", length(one.unowned_max_ms), class_="number"),
+        tag("td", count_text(one.moved), class_="number"),
+        tag("td", count_text(one.needless), class_="number"),
+        tag("td", duration_text(one.unowned_max_ms), class_="number"),
         tag("td", one.status),
         class_="bad" if slow else None,
     )

@@ -244,7 +244,7 @@ def finest_ms(start_ms: int, end_ms: int) -> int:
     return max(1, (end_ms - start_ms) // _FINEST_PARTS)
 
 
-def fewer_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
+def merge_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
     """Holdings sorted by partition and time. If there are more than `most`, those shorter than
     `finest` become part of the one before and gaps shorter than that are closed. The limit grows
     until they are few enough."""
@@ -271,7 +271,7 @@ def _coarser(holdings: Sequence[HoldingBar], finest: int) -> list[HoldingBar]:
     return found
 
 
-def fewer_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int, int]]:
+def merge_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int, int]]:
     """Merges times that overlap or nearly touch."""
     found: list[tuple[int, int]] = []
     for since, until in sorted(marks):
@@ -282,7 +282,7 @@ def fewer_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int
     return found
 
 
-def fewer_values(values: Sequence[float | None], most: int) -> list[float | None]:
+def downsample(values: Sequence[float | None], most: int) -> list[float | None]:
     """Keeps the largest value of each stretch."""
     if len(values) <= most:
         return list(values)

@@ -17,17 +17,17 @@ from groupd.pipeline.report.model import SEVERITIES, GroupRow, Report
 from groupd.pipeline.report.pieces import (
     Element,
     badge,
-    count,
+    count_text,
     data,
+    duration_text,
     finding_list,
-    length,
-    number,
     own_text,
     scrolled,
     section_ids,
+    short_number,
     spark,
     tag,
-    when,
+    time_text,
 )
 
 _STYLE, _SCRIPT = "report.css", "report.js"
@@ -78,7 +78,7 @@ def _hash(text: str) -> str:
 
 
 def _header(report: Report) -> Element:
-    where = f"{report.source} · {when(report.start_ms)} – {when(report.end_ms)} UTC"
+    where = f"{report.source} · {time_text(report.start_ms)} – {time_text(report.end_ms)} UTC"
     return tag(
         "header",
         tag("span", _logo(), "groupd", class_="brand"),
@@ -138,7 +138,7 @@ def _main(report: Report) -> Element:
         [group_section(report, detail, ids[detail.row.name]) for detail in report.details],
         tag(
             "footer",
-            f"Made {when(report.made_ms)} UTC by groupd-pipeline report. All times are UTC. "
+            f"Made {time_text(report.made_ms)} UTC by groupd-pipeline report. All times are UTC. "
             "Drag over a chart to zoom, double-click to go back; with the keyboard: arrows, +, - "
             "and 0.",
         ),
@@ -147,16 +147,21 @@ def _main(report: Report) -> Element:
 
 def _overview(report: Report) -> Element:
     tiles = [
-        _tile(label, number(value), title=count(value)) for label, value in report.counts.items()
+        _tile(label, short_number(value), title=count_text(value))
+        for label, value in report.counts.items()
     ]
     for severity in SEVERITIES[:2]:
         found = report.severities.get(severity, 0)
         tiles.append(_tile(f"{severity} findings", str(found), tone=severity if found else ""))
-    covered = length(report.end_ms - report.start_ms)
+    covered, end = duration_text(report.end_ms - report.start_ms), time_text(report.end_ms)
     return tag(
         "section",
         tag("h1", "Consumer groups"),
-        tag("p", f"{covered} of {report.source}, up to {when(report.end_ms)} UTC.", class_="soft"),
+        tag(
+            "p",
+            f"{covered} of {report.source}, up to {end} UTC.",
+            class_="soft",
+        ),
         tag(
             "noscript",
             tag("p", "Charts need JavaScript; the tables and findings do not.", class_="notice"),
@@ -218,7 +223,7 @@ def _group_line(row: GroupRow, section: str | None) -> Element:
         tag("td", row.protocol),
         tag("td", row.state),
         [
-            tag("td", count(value), class_="number")
+            tag("td", count_text(value), class_="number")
             for value in (row.members, row.rebalances, row.lag, row.lag_max)
         ],
         tag("td", spark(row.trend)),

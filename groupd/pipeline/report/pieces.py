@@ -105,7 +105,7 @@ def section_ids(report: Report) -> dict[str, str]:
     return {detail.row.name: f"g{number}" for number, detail in enumerate(report.details, 1)}
 
 
-def when(at_ms: int | None, *, seconds: bool = False) -> str:
+def time_text(at_ms: int | None, *, seconds: bool = False) -> str:
     """An instant as text, in UTC."""
     if at_ms is None:
         return "–"
@@ -113,7 +113,7 @@ def when(at_ms: int | None, *, seconds: bool = False) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
-def length(ms: int | None) -> str:
+def duration_text(ms: int | None) -> str:
     """A length of time in its two largest units: `2 d 3 h`."""
     if ms is None:
         return "–"
@@ -127,11 +127,11 @@ def length(ms: int | None) -> str:
     return "0 ms"
 
 
-def count(value: int | None) -> str:
+def count_text(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
 
 
-def number(value: int) -> str:
+def short_number(value: int) -> str:
     """A number in short form, for figures read at a glance."""
     for size, unit in ((1_000_000_000, " G"), (1_000_000, " M"), (10_000, " k")):
         if value >= size:
@@ -231,11 +231,11 @@ def _about(finding: ReportFinding) -> str:
     parts = []
     if finding.since_ms is not None:
         until = (
-            f" – {when(finding.until_ms)}"
+            f" – {time_text(finding.until_ms)}"
             if finding.until_ms not in (None, finding.since_ms)
             else ""
         )
-        parts.append(f"{when(finding.since_ms)}{until}")
+        parts.append(f"{time_text(finding.since_ms)}{until}")
     if finding.topic is not None:
         place = (
             finding.topic if finding.partition is None else f"{finding.topic}-{finding.partition}"
@@ -261,7 +261,7 @@ def _fact(name: str, value: str | int | float) -> str:
     if isinstance(value, str):
         return f"{label} {shortened(value)}"
     if name.endswith("_ms"):
-        return f"{label.removesuffix(' ms')} {length(int(value))}"
+        return f"{label.removesuffix(' ms')} {duration_text(int(value))}"
     return f"{label} {value:,.4g}" if isinstance(value, float) else f"{label} {value:,}"
 
 

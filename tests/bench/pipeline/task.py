@@ -23,8 +23,8 @@ from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.inputs import Origin, read_entries
 from groupd.pipeline.options import parse_options
 from groupd.pipeline.reading import read_partition, segment_files
+from groupd.pipeline.row_filter import EVERYTHING
 from groupd.pipeline.session import spark_session
-from groupd.pipeline.wanted import EVERYTHING
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.records.codec import decode_record
 from groupd.storage.open import create_reader

@@ -10,10 +10,10 @@ from groupd.pipeline.report.model import (
     LANES_MAX,
     HoldingBar,
     LifeRow,
-    fewer_holdings,
-    fewer_marks,
-    fewer_values,
+    downsample,
     lives_in_lanes,
+    merge_holdings,
+    merge_marks,
 )
 
 HOUR_MS = 3_600_000
@@ -49,7 +49,7 @@ def test_more_lanes_than_fit_share_the_last_one() -> None:
 
 def test_few_holdings_stay_as_they_are() -> None:
     holdings = [HoldingBar(1, 0, 5, None), HoldingBar(0, 0, 0, 3), HoldingBar(0, 1, 3, 4)]
-    assert fewer_holdings(holdings, 3, 1000) == [holdings[1], holdings[2], holdings[0]]
+    assert merge_holdings(holdings, 3, 1000) == [holdings[1], holdings[2], holdings[0]]
 
 
 def test_many_holdings_become_few_without_new_gaps_or_overlaps() -> None:
@@ -63,7 +63,7 @@ def test_many_holdings_become_few_without_new_gaps_or_overlaps() -> None:
             at += length + rng.choice((0, 0, 5))
         at += 50_000  # nobody, for long
         holdings.append(HoldingBar(place, 3, at, None))
-    fewer = fewer_holdings(holdings, 3000, 100)
+    fewer = merge_holdings(holdings, 3000, 100)
     assert len(fewer) <= 3000
     for place in range(20):
         mine = [one for one in fewer if one.place == place]
@@ -79,12 +79,12 @@ def test_many_holdings_become_few_without_new_gaps_or_overlaps() -> None:
 
 
 def test_marks_that_touch_become_one() -> None:
-    assert fewer_marks([(10, 20), (0, 3), (4, 6), (19, 25)], 2) == [(0, 6), (10, 25)]
+    assert merge_marks([(10, 20), (0, 3), (4, 6), (19, 25)], 2) == [(0, 6), (10, 25)]
 
 
 def test_the_largest_of_each_stretch_stays() -> None:
-    assert fewer_values([1, 5, None, None, 2, 3], 3) == [5, None, 3]
-    assert fewer_values([1, None], 3) == [1, None]
+    assert downsample([1, 5, None, None, 2, 3], 3) == [5, None, 3]
+    assert downsample([1, None], 3) == [1, None]
 
 
 def test_windows_are_ones_that_people_name() -> None:

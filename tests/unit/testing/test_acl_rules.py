@@ -8,7 +8,7 @@ from groupd.coordinator.core.types import CLUSTER_NAME, Operation, Resource
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.security.acls import PatternType, Permission
 from groupd.protocol.messages.acls import AclBinding
-from groupd.testing.secure import parse, shown
+from groupd.testing.users_and_acls import parse, shown
 
 
 def acl(

@@ -171,7 +171,7 @@ def deletions(user: str, mechanisms: Iterable[str]) -> list[AlterUserScramCreden
     ]
 
 
-async def secure(ask: Ask, secured: Secured) -> None:
+async def add_users_and_acls(ask: Ask, secured: Secured) -> None:
     """Make the users and ACLs that the broker was started with. Raises RequestRefused."""
     await add_scram_users(ask, secured.users, secured.scram_mechanisms)
     if secured.acls:
