@@ -359,7 +359,7 @@ class AppendError(Struct, frozen=True):
 
 def merged_outcomes(outcomes: Iterable[Outcome]) -> Outcome:
     """One outcome with everything that `outcomes` have, in their order. Raises ValueError for what
-    cannot be merged or needs a request: replies, a completion, a transaction, a lease."""
+    cannot be merged or needs a request: replies, their validity, a completion, a transaction."""
     merged = Outcome()
     for one in outcomes:
         if one.replies or one.completion or one.transaction or one.reply_validity:

@@ -199,11 +199,11 @@ class LogShard(ABC, Generic[M]):
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             if outcome.reply_validity and not outcome.records:
-                self.lease(outcome, waiter)
+                self.store_reply(outcome, waiter)
             self._take_in(outcome, waiter)
 
-    def lease(self, outcome: Outcome, waiter: Waiter) -> None:
-        """Pass the lease of `outcome` to the waiter of its reply (ADR 10)."""
+    def store_reply(self, outcome: Outcome, waiter: Waiter) -> None:
+        """Tell `waiter` how long its reply may be sent again, if `outcome` says so (ADR 10)."""
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """Handle an input that is no request: new metadata, a task's result, a deadline. Returns

@@ -103,7 +103,7 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
 
     # Inputs -------------------------------------------------------------------------------
 
-    def lease(self, outcome: Outcome, waiter: Waiter) -> None:
+    def store_reply(self, outcome: Outcome, waiter: Waiter) -> None:
         if outcome.reply_validity is not None:
             waiter.may_repeat(
                 ShardReplyValidity(self, self._journal.pending, outcome.reply_validity)
@@ -177,13 +177,13 @@ class ShardReplyValidity:
     __slots__ = ("_group_id", "_holder", "_machine", "_now_ms", "_pending", "_renew")
 
     def __init__(
-        self, holder: GroupLogShard, pending: Container[str], lease: ReplyValidity
+        self, holder: GroupLogShard, pending: Container[str], validity: ReplyValidity
     ) -> None:
         self._holder = holder
         self._machine = holder.machine
         self._pending = pending
-        self._group_id = lease.group_id
-        self._renew = lease.renew
+        self._group_id = validity.group_id
+        self._renew = validity.renew
         self._now_ms = holder.clock.monotonic_ms
 
     def renew(self) -> bool:

@@ -1,5 +1,5 @@
-"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks; and the lease under
-which the reply to a repeated heartbeat is sent again without handling the request.
+"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks; and how long the
+reply to a repeated heartbeat may be sent again without handling the request.
 
 A heartbeat changes nothing but the session's deadline. In CompletingRebalance it succeeds, because
 the member should send its Sync and not join again.
@@ -48,7 +48,7 @@ def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCo
 
 class ClassicReplyValidity:
     """Says whether the reply to a repeated heartbeat may be sent again, for one member of one
-    generation. Classic groups change in place, so the lease repeats the checks of the handler, but
+    generation. Classic groups change in place, so `renew` repeats the checks of the handler, but
     only in the state Stable, in which nearly all heartbeats arrive."""
 
     __slots__ = (
@@ -81,8 +81,8 @@ class ClassicReplyValidity:
 
     @classmethod
     def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicReplyValidity | None:
-        """The lease for a heartbeat that has just been answered without an error; None if the group
-        is not Stable."""
+        """How long the reply is valid to a heartbeat that has just been answered without an error;
+        None if the group is not Stable."""
         group = state.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
             return None
@@ -94,7 +94,7 @@ class ClassicReplyValidity:
 
     def renew(self, now_ms: int) -> bool:
         """The same request came again at `now_ms`: restart the member's session. Returns False if
-        the lease has ended and the request must be handled in full."""
+        the reply is no longer valid and the request must be handled in full."""
         group, deadline, member, instance_id = (
             self._group,
             self._deadline,

@@ -203,12 +203,12 @@ def _may_rest(group: ConsumerGroup) -> bool:
 
 class HeartbeatReplyValidity:
     """Says whether the reply to a settled member's repeated heartbeat may be sent again without
-    handling the request. A heartbeat that found nothing to do hands out a lease. As long as the
-    lease holds, the same request has the same reply, and its only effect is a new session deadline.
+    handling the request. A heartbeat that found nothing to do makes one of these. While it is
+    valid, the same request has the same reply, and its only effect is a new session deadline.
 
     Only replay changes a group and its members, and it counts its changes. So one number shows that
-    nothing has changed, and the lease need not read the member, which in a large group is hardly
-    ever in the processor's cache. There is no lease in groups with regular expressions: their
+    nothing has changed, and the member need not be read, which in a large group is hardly ever in
+    the processor's cache. In groups with regular expressions no reply is valid for longer: their
     heartbeats may have to start a resolution.
     """
 
@@ -239,7 +239,7 @@ class HeartbeatReplyValidity:
 
     def renew(self, now_ms: int) -> bool:
         """The same request came again at `now_ms`: restart the member's session. Returns False if
-        the lease has ended and the request must be handled in full."""
+        the reply is no longer valid and the request must be handled in full."""
         group, state, group_id = self._group, self._state, self.group_id
         deadline = self._deadline
         if (

@@ -1,4 +1,4 @@
-"""The lease of a settled heartbeat: who gets one, what renewing does, what ends it."""
+"""The validity of a settled heartbeat: who gets one, what renewing does, what ends it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SESSION_MS = 45_000
 
 
 def settled() -> tuple[Shard, ReplyValidity]:
-    """m1 alone, stable at epoch 2, and the lease of its last heartbeat."""
+    """m1 alone, stable at epoch 2, and the validity of its last heartbeat."""
     shard = Shard(topic("foo", FOO))
     shard.beat(0)
     shard.beat(2, owned={FOO: [0, 1, 2, 3, 4, 5]})
-    lease = shard.handle(2).reply_validity
-    assert lease is not None
-    return shard, lease
+    validity = shard.handle(2).reply_validity
+    assert validity is not None
+    return shard, validity
 
 
 def test_renewing_starts_the_session_anew_and_does_nothing_else() -> None:
-    shard, lease = settled()
+    shard, validity = settled()
     shard.advance(30_000)
-    assert lease.renew(shard.now.monotonic_ms)
+    assert validity.renew(shard.now.monotonic_ms)
     shard.advance(SESSION_MS - 1)
     assert shard.fire() == []
     shard.advance(1)
@@ -62,14 +62,14 @@ ENDINGS: dict[str, Callable[[Shard], object]] = {
 
 @pytest.mark.parametrize("change", ENDINGS.values(), ids=ENDINGS.keys())
 def test_what_ends_a_lease(change: Callable[[Shard], object]) -> None:
-    shard, lease = settled()
+    shard, validity = settled()
     change(shard)
     before = shard.state.deadlines.items()
-    assert not lease.renew(shard.now.monotonic_ms)
+    assert not validity.renew(shard.now.monotonic_ms)
     assert shard.state.deadlines.items() == before
 
 
 def test_an_unrelated_topic_ends_nothing() -> None:
-    shard, lease = settled()
+    shard, validity = settled()
     shard.topics(topic("foo", FOO), topic("bar", BAR))
-    assert lease.renew(shard.now.monotonic_ms)
+    assert validity.renew(shard.now.monotonic_ms)

@@ -1,4 +1,4 @@
-"""The lease of a classic member's heartbeat: who gets one, what renewing does, what ends it."""
+"""The validity of a classic member's heartbeat: who gets one, what renewing does, what ends it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.classic_group.harness import Bench
 SESSION_MS = 10_000
 
 
-def lease_of(bench: Bench, member: str, instance: str | None = None) -> ReplyValidity | None:
+def validity_of(bench: Bench, member: str, instance: str | None = None) -> ReplyValidity | None:
     request = HeartbeatRequest("g", bench.group.generation, member, instance)
     outcome = heartbeat.handle(bench.state, bench.context(4), request, bench.now)
     return outcome.reply_validity
@@ -23,15 +23,15 @@ def lease_of(bench: Bench, member: str, instance: str | None = None) -> ReplyVal
 def settled() -> tuple[Bench, list[str], ReplyValidity]:
     bench = Bench()
     members = bench.stable(2)
-    lease = lease_of(bench, members[0])
-    assert lease is not None
-    return bench, list(members), lease
+    validity = validity_of(bench, members[0])
+    assert validity is not None
+    return bench, list(members), validity
 
 
 def test_renewing_starts_the_session_anew_and_does_nothing_else() -> None:
-    bench, (a, b), lease = settled()
+    bench, (a, b), validity = settled()
     bench.advance(4000)
-    assert lease.renew(bench.now_ms)
+    assert validity.renew(bench.now_ms)
     assert (bench.session_due_in(a), bench.session_due_in(b)) == (SESSION_MS, SESSION_MS - 4000)
     bench.advance(SESSION_MS, beating=[b])
     assert a not in bench.group.members, "a full session after the renewal"
@@ -40,11 +40,11 @@ def test_renewing_starts_the_session_anew_and_does_nothing_else() -> None:
 def test_only_a_stable_group_gives_one() -> None:
     bench = Bench()
     (a,) = bench.completing(1)
-    assert lease_of(bench, a) is None
+    assert validity_of(bench, a) is None
     bench.sync_all([a])
-    assert lease_of(bench, a) is not None
+    assert validity_of(bench, a) is not None
     bench.enter("B")
-    assert lease_of(bench, a) is None
+    assert validity_of(bench, a) is None
 
 
 def test_a_refused_heartbeat_gives_none() -> None:
@@ -67,18 +67,18 @@ ENDINGS: dict[str, Callable[[Bench, str, str], object]] = {
 
 @pytest.mark.parametrize("change", ENDINGS.values(), ids=ENDINGS.keys())
 def test_what_ends_a_lease(change: Callable[[Bench, str, str], object]) -> None:
-    bench, (a, b), lease = settled()
+    bench, (a, b), validity = settled()
     change(bench, a, b)
     before = bench.state.deadlines.items()
-    assert not lease.renew(bench.now_ms)
+    assert not validity.renew(bench.now_ms)
     assert bench.state.deadlines.items() == before
 
 
 def test_a_new_generation_ends_it_though_the_members_stay() -> None:
-    bench, (a, b), lease = settled()
+    bench, (a, b), validity = settled()
     bench.join(a, protocols=(("range", b"new"),))
     bench.join(b)
     bench.sync_all([a, b])
     assert bench.group.generation == 2
-    assert not lease.renew(bench.now_ms)
-    assert lease_of(bench, a) is not None
+    assert not validity.renew(bench.now_ms)
+    assert validity_of(bench, a) is not None
