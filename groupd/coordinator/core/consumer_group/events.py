@@ -16,6 +16,7 @@ from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.group import identity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.waiting import topic_name
 
 event = partial(Event, TYPE_NAME)
 
@@ -140,7 +141,4 @@ def _difference(these: PartitionEpochs, those: PartitionEpochs) -> dict[bytes, l
 
 
 def _named(partitions: Mapping[bytes, list[int]], image: MetadataImage) -> dict[str, list[int]]:
-    return {
-        image.by_id[topic_id].name if topic_id in image.by_id else topic_id.hex(): numbers
-        for topic_id, numbers in partitions.items()
-    }
+    return {topic_name(topic_id, image): numbers for topic_id, numbers in partitions.items()}
