@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_types import type_of
-from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.offsets.delete import all_tombstones, some_tombstones
+from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.shard_requests import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -66,7 +67,7 @@ class _Deletion(Struct, frozen=True):
 
 def delete_group(
     state: ShardState,
-    offsets: OffsetMetadataManager,
+    store: OffsetStore,
     context: RequestContext,
     request: DeleteGroup,
 ) -> Outcome:
@@ -78,7 +79,7 @@ def delete_group(
     group = _deletable(state, request.group_id)
     first = type_of(group).before_delete(state, group)
     if first is None:
-        return _delete(offsets, group, context.token)
+        return _delete(store, group, context.token)
     records, call = first
     call = replace(call, data=_Deletion(group), token=context.token)
     return Outcome(records=records, calls=[call], gate=group.group_id)
@@ -89,7 +90,7 @@ def is_about_deletion(call: OutsideCall) -> bool:
 
 
 def delete_answered(
-    state: ShardState, offsets: OffsetMetadataManager, call: OutsideCall, answer: Any
+    state: ShardState, store: OffsetStore, call: OutsideCall, answer: Any
 ) -> Outcome:
     """The answer to the call of `delete_group` has come: delete the group. By then it may have
     members, or another request may have deleted it."""
@@ -105,20 +106,20 @@ def delete_answered(
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     except ApiError as error:
         return Outcome(replies=[(call.token, DeletedGroup(group_id, error.code))], gate=group_id)
-    return _delete(offsets, group, call.token)
+    return _delete(store, group, call.token)
 
 
-def _delete(offsets: OffsetMetadataManager, group: Group, token: RequestToken) -> Outcome:
-    group_id, doomed = group.group_id, offsets.group_tombstones(group.group_id)
+def _delete(store: OffsetStore, group: Group, token: RequestToken) -> Outcome:
+    group_id, tombstones = group.group_id, all_tombstones(store, group.group_id)
     event = Event(
         group.type_name,
         EventKind.GROUP_DELETED,
         group_id,
         cause="deleted by request",
-        details={"offsets": len(doomed)},
+        details={"offsets": len(tombstones)},
     )
     return Outcome(
-        records=[*doomed, *group.tombstones()],
+        records=[*tombstones, *group.tombstones()],
         replies=[(token, DeletedGroup(group_id))],
         gate=group_id,
         events=[event],
@@ -145,7 +146,7 @@ def check_not_being_deleted(state: ShardState, request: Any) -> None:
 
 def delete_some_offsets(
     state: ShardState,
-    offsets: OffsetMetadataManager,
+    store: OffsetStore,
     context: RequestContext,
     request: DeleteSomeOffsets,
 ) -> Outcome:
@@ -154,15 +155,15 @@ def delete_some_offsets(
     does."""
     group = _deletable(state, request.group_id)
     state.being_deleted.add(request.group_id)
-    doomed = offsets.some_tombstones(request.group_id, request.at_most)
-    outcome = Outcome(records=doomed, replies=[(context.token, None)], gate=request.group_id)
-    if doomed:
+    tombstones = some_tombstones(store, request.group_id, request.at_most)
+    outcome = Outcome(records=tombstones, replies=[(context.token, None)], gate=request.group_id)
+    if tombstones:
         outcome.events.append(
             Event(
                 group.type_name,
                 EventKind.OFFSETS_DELETED,
                 group.group_id,
-                details={"count": len(doomed)},
+                details={"count": len(tombstones)},
             )
         )
     return outcome

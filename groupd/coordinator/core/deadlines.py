@@ -90,9 +90,9 @@ class Deadlines:
         deadline = self.get(key)
         return None if deadline is None else deadline.at_ms
 
-    def cancel_group(self, group_id: str, spared_kinds: Container[str] = ()) -> None:
+    def cancel_group(self, group_id: str, kept_kinds: Container[str] = ()) -> None:
         for key in self._known:
-            if key[1] == group_id and key[0] not in spared_kinds:
+            if key[1] == group_id and key[0] not in kept_kinds:
                 self.cancel(key)
 
     def items(self) -> list[tuple[DeadlineKey, int]]:

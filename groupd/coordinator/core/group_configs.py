@@ -41,7 +41,11 @@ class GroupConfig(ConfigKey, frozen=True):
 
     def unbounded(self, config: CoordinatorConfig, overrides: Overrides) -> int:
         """The value that is set for the group, or the default; not clamped."""
-        return int(self._set(config, overrides))
+        text = overrides.get(self.name) if overrides else None
+        if text is not None:
+            return int(text)
+        default = self.default if self.broker_key is None else _of_broker(config, self.broker_key)
+        return int(default)
 
     def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
         """Raises INVALID_CONFIG, with the text of Kafka's GroupConfig, if `value` is out of the
@@ -54,12 +58,6 @@ class GroupConfig(ConfigKey, frozen=True):
         if low is None or high is None:
             bounds = f"at most {high}" if low is None else f"at least {low}"
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{self.name} must be {bounds}.")
-
-    def _set(self, config: CoordinatorConfig, overrides: Overrides) -> Any:
-        text = overrides.get(self.name) if overrides else None
-        if text is not None:
-            return text
-        return self.default if self.broker_key is None else _of_broker(config, self.broker_key)
 
 
 def _of_broker(config: CoordinatorConfig, key: str) -> Any:

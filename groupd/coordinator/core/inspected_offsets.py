@@ -111,7 +111,7 @@ class _Owners:
         self._after = after
         self._found: Owners = {}
         self._count = 0
-        self._room = 2 * limit
+        self._count_max = 2 * limit
 
     def steps(self) -> Steps[Owners]:
         for owned in owned_places(self._group, self._image):
@@ -129,7 +129,7 @@ class _Owners:
         self._count -= len(of_topic)
         of_topic.update(dict.fromkeys(numbers, member))
         self._count += len(of_topic)
-        if self._count > self._room:
+        if self._count > self._count_max:
             self._forget()
 
     def _forget(self) -> None:
@@ -146,7 +146,7 @@ class _Owners:
             self._last = None
         self._found = kept
         self._count = sum(map(len, kept.values()))
-        self._room = max(2 * self._limit, 2 * self._count)
+        self._count_max = max(2 * self._limit, 2 * self._count)
 
 
 def _behind(numbers: Mapping[int, Any], topic: str, after: TopicPartition | None) -> list[int]:

@@ -12,7 +12,7 @@ from functools import partial
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import TopicDeletion
 from groupd.coordinator.core.offset_sweeps import SLICE_BYTES, Sweep, expire_offsets, forget_topics
-from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets, some_tombstones
+from groupd.coordinator.core.offsets.delete import delete_offsets
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
@@ -79,14 +79,6 @@ class OffsetMetadataManager:
     ) -> Outcome:
         """Answers an OffsetDelete with an OffsetDeleteReply (docs/spec/offsets-and-log.md#3.3)."""
         return delete_offsets(self._state, self.store, context, request)
-
-    def group_tombstones(self, group_id: str) -> list[Record]:
-        """The tombstones of all offsets of a group. They come before the group's own tombstones."""
-        return all_tombstones(self.store, group_id)
-
-    def some_tombstones(self, group_id: str, at_most: int) -> list[Record]:
-        """The tombstones of at most `at_most` committed offsets of a group."""
-        return some_tombstones(self.store, group_id, at_most)
 
     def sweep(self, now: Instant) -> Outcome:
         """Do one slice of the sweep of docs/spec/offsets-and-log.md#4, and set the deadline of the

@@ -98,7 +98,7 @@ class GroupCoordinatorShard:
     def answered(self, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
         """The answer to a call has come; `answer` is an Exception if the call failed."""
         if admin.is_about_deletion(call):
-            return admin.delete_answered(self.state, self.offsets, call, answer)
+            return admin.delete_answered(self.state, self.offsets.store, call, answer)
         return self._answers[call.whom](self.state, call, answer, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -225,7 +225,7 @@ class GroupCoordinatorShard:
         return handlers
 
     def _delete_group(self, context: RequestContext, request: DeleteGroup, now: Instant) -> Outcome:
-        return admin.delete_group(self.state, self.offsets, context, request)
+        return admin.delete_group(self.state, self.offsets.store, context, request)
 
     def _commit_txn_offsets(
         self,
@@ -245,7 +245,7 @@ class GroupCoordinatorShard:
     def _delete_some_offsets(
         self, context: RequestContext, request: DeleteSomeOffsets, now: Instant
     ) -> Outcome:
-        return admin.delete_some_offsets(self.state, self.offsets, context, request)
+        return admin.delete_some_offsets(self.state, self.offsets.store, context, request)
 
 
 K = TypeVar("K")

@@ -1,4 +1,4 @@
-"""The shell around one core shard: an append whose end the scenario scripts, and virtual time.
+"""A runtime for one core shard: an append whose end the scenario scripts, and virtual time.
 
 It does with an `Outcome` what `coordinator.core.types.Outcome` asks for and what `GroupLogShard`
 does over a real log, without tasks and sockets. What every input wrote stays in `written`.
@@ -102,7 +102,7 @@ class CoreShard:
             outcome = self.shard.handle(context, request, self.now)
         except ApiError as error:
             context.token.fail(error.code, error.message)
-        except Exception:  # noqa: BLE001 - the shell's answer to a bug or a failing assignor
+        except Exception:  # noqa: BLE001 - the runtime's answer to a bug or a failing assignor
             context.token.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             self._commit_together(outcome)

@@ -55,7 +55,7 @@ def subscription(*topics: str, version: int = 0, tail: bytes = b"") -> bytes:
 
 @dataclass
 class Failed:
-    """Stands where the shell would build the API's error reply for a failed append."""
+    """Stands where `runtime` would build the API's error reply for a failed append."""
 
     error: ErrorCode
 

@@ -1,6 +1,7 @@
-"""A whole shard with its shell in miniature: an append log whose writes the test may hold, fail or
-refuse, replies that wait for them, tokens that are answered exactly once, and two kinds of
-well-formed requests: the classic protocol's and the consumer protocol's. Nothing is mocked."""
+"""A whole shard with a small stand-in for its runtime: an append log whose writes the test may
+hold, fail or refuse, replies that wait for them, tokens that are answered exactly once, and two
+kinds of well-formed requests: the classic protocol's and the consumer protocol's. Nothing is
+mocked."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ class Bench:
     def state(self) -> ShardState:
         return self.shard.state
 
-    # The shell
+    # The runtime
 
     def settle(self, outcome: Outcome, token: RequestToken | None = None) -> None:
         """Takes in the outcome of an input; it stays in `outcome`."""

@@ -55,7 +55,7 @@ FAILURES: dict[type, Any] = {
 
 
 class Failed:
-    """Stands where the shell builds the API's error reply for a failed append."""
+    """Stands where `runtime` builds the API's error reply for a failed append."""
 
     def __init__(self, error: ErrorCode) -> None:
         self.error = error

@@ -27,7 +27,7 @@ def test_delete_front_end_checks(shard: Shard) -> None:
 def test_a_group_is_deleted_with_what_is_pending(shard: Shard) -> None:
     shard.commit(topic(p1=1, p0=1), topic("t2", p0=1))
     shard.txn_commit(topic(p0=9, p7=9))
-    shard.apply(delete_group(shard.state, shard.offsets, shard.context(2), DeleteGroup("g")))
+    shard.apply(delete_group(shard.state, shard.offsets.store, shard.context(2), DeleteGroup("g")))
     assert places(shard.outcome) == [("t1", 0), ("t1", 1), ("t2", 0), ("t1", 7)]
     assert shard.outcome.records[-1] == Record(GroupMetadataKey("g"))
     assert len(shard.outcome.records) == 5

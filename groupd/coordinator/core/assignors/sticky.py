@@ -24,7 +24,12 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, with_added
+from groupd.coordinator.core.assignors.spec import (
+    partition_counts,
+    prior_if_equal,
+    subscribers_of,
+    with_added,
+)
 from groupd.protocol.messages import TopicId, TopicIdPartition
 
 PartitionTopic = tuple[int, TopicId]
@@ -150,10 +155,7 @@ class _StickyOwnership:
     __slots__ = ("loads", "lost_subscription", "moves", "owners", "subscribers", "topic_ids")
 
     def __init__(self, members: list[MemberSpec], topics: TopicDescriber) -> None:
-        self.subscribers: dict[TopicId, list[int]] = {}
-        for index, member in enumerate(members):
-            for topic_id in member.topic_ids:
-                self.subscribers.setdefault(topic_id, []).append(index)
+        self.subscribers = subscribers_of([member.topic_ids for member in members])
         counts = partition_counts(sorted(self.subscribers), topics)
         self.owners = {topic_id: [-1] * count for topic_id, count in counts.items()}
         self.topic_ids = sorted(counts, key=lambda topic: (len(self.subscribers[topic]), topic))

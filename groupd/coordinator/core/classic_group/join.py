@@ -61,8 +61,8 @@ def _decide(
     """The reply, or None when the Join is parked. Raises ApiError, whose reply has the member id of
     the request."""
     group, member_id, instance_id = op.group, request.member_id, request.group_instance_id
-    if not _has_room(op, member_id):
-        _kick(op, member_id)
+    if not _has_capacity(op, member_id):
+        _remove_refused(op, member_id)
         return JoinGroupReply(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if group.state is State.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -79,7 +79,7 @@ def _decide(
     return _rejoin(op, context, request, group.check_member(member_id, instance_id))
 
 
-def _has_room(op: GroupOperation, member_id: str) -> bool:
+def _has_capacity(op: GroupOperation, member_id: str) -> bool:
     """Whether the group has capacity for this member (docs/spec/classic-group.md#2.1,
     "Capacity")."""
     group, most = op.group, op.state.config.group_max_size
@@ -92,7 +92,7 @@ def _has_room(op: GroupOperation, member_id: str) -> bool:
     return True
 
 
-def _kick(op: GroupOperation, member_id: str) -> None:
+def _remove_refused(op: GroupOperation, member_id: str) -> None:
     op.forget_pending(member_id)
     member = op.group.members.get(member_id)
     if member is not None:

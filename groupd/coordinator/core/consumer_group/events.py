@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.consumer_group.group import TYPE_NAME
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
@@ -140,7 +141,4 @@ def _difference(these: PartitionEpochs, those: PartitionEpochs) -> dict[bytes, l
 
 
 def _named(partitions: Mapping[bytes, list[int]], image: MetadataImage) -> dict[str, list[int]]:
-    return {
-        image.by_id[topic_id].name if topic_id in image.by_id else topic_id.hex(): numbers
-        for topic_id, numbers in partitions.items()
-    }
+    return {topic_name(topic_id, image): numbers for topic_id, numbers in partitions.items()}

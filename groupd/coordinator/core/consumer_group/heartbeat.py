@@ -18,15 +18,11 @@ from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_
 from groupd.coordinator.core.consumer_group.configs import session_timeout_ms
 from groupd.coordinator.core.consumer_group.conversions import JoinedGroup
 from groupd.coordinator.core.consumer_group.fence import fence_members
-from groupd.coordinator.core.consumer_group.group import (
-    SESSION,
-    ConsumerGroup,
-    unknown_member,
-)
+from groupd.coordinator.core.consumer_group.group import SESSION, ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import (
-    check_instance,
     check_size,
     existing_group,
+    existing_member,
     joined_group,
     resolve,
 )
@@ -147,7 +143,7 @@ def _leave(
     """Handles a leave: `member_epoch` is -1 or -2; all fields but the identity are ignored. Raises
     ApiError."""
     group = existing_group(state, request.group_id)
-    member = _leaving_member(group, request)
+    member = existing_member(group, request.member_id, request.instance_id)
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
         outcome = _leave_for_a_while(group, member)
     else:
@@ -159,17 +155,6 @@ def _leave(
     )
     outcome.replies.append((context.token, reply))
     return outcome
-
-
-def _leaving_member(
-    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupMember:
-    if request.instance_id is not None:
-        return check_instance(group, request.member_id, request.instance_id)
-    member = group.members.get(request.member_id)
-    if member is None:
-        raise unknown_member(group.group_id, request.member_id)
-    return member
 
 
 def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Outcome:

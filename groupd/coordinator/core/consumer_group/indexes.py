@@ -87,17 +87,13 @@ class ResolvedRegexes:
     def set(self, pattern: str, value: ConsumerGroupRegexValue | None) -> None:
         """Store the resolution of one expression; None removes it."""
         for topic in self.topics_of(pattern):
-            left = self.topics[topic] - 1
-            if left:
-                self.topics[topic] = left
-            else:
-                del self.topics[topic]
+            decrement(self.topics, topic)
         if value is None:
             self._resolved.pop(pattern, None)
         else:
             self._resolved[pattern] = value
             for topic in value.topics:
-                self.topics[topic] = self.topics.get(topic, 0) + 1
+                increment(self.topics, topic)
         resolutions = self._resolved.values()
         self.refreshed_at_ms = max((one.timestamp_ms for one in resolutions), default=NEVER)
         self.version = max((one.version for one in resolutions), default=0)

@@ -92,9 +92,9 @@ def group_problems(group: ConsumerGroup) -> Iterator[str]:
                 f"{name}: member {member_id} is at epoch {member.member_epoch}, above target epoch "
                 f"{group.assignment_epoch}"
             )
-    strangers = sorted(set(group.targets) - set(group.members))
-    if strangers:
-        yield f"{name}: has targets for {', '.join(strangers)}, who are no members"
+    unknown = sorted(set(group.targets) - set(group.members))
+    if unknown:
+        yield f"{name}: has targets for {', '.join(unknown)}, who are no members"
 
 
 def _client(member: Any) -> dict[str, str]:

@@ -35,6 +35,18 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
     raise _not_consumer(group)
 
 
+def existing_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerGroupMember:
+    """The member of a request that does not join. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    if instance_id is not None:
+        return check_instance(group, member_id, instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        raise unknown_member(group.group_id, member_id)
+    return member
+
+
 def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     """The group of an epoch-0 heartbeat. A new or converted group is not in the state yet: replay
     puts it there. Raises GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED."""

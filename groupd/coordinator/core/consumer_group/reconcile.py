@@ -21,10 +21,7 @@ from groupd.coordinator.core.consumer_group.member import (
     owns_any,
 )
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE, PartitionEpochMap
-from groupd.coordinator.core.consumer_group.subscription import (
-    EffectiveSubscription,
-    effective_subscription,
-)
+from groupd.coordinator.core.consumer_group.subscription import EffectiveSubscription
 from groupd.coordinator.core.consumer_group.target_assignment import (
     InstalledTarget,
     current_target,
@@ -64,7 +61,7 @@ def reconcile_member(
         member,
         target_epoch,
         current_target(group, member) if installed is None else installed.of(member.member_id),
-        effective_subscription(group, member, state.image),
+        EffectiveSubscription(group, member, state.image),
         group.partition_epochs,
         owned,
         subscription_changed,

@@ -26,12 +26,11 @@ from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     TARGET,
     ConsumerGroup,
-    unknown_member,
 )
 from groupd.coordinator.core.consumer_group.lookup import (
     check_epoch,
-    check_instance,
     existing_group,
+    existing_member,
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
@@ -314,11 +313,7 @@ def _check_again(group: ConsumerGroup, heartbeat: WaitingHeartbeat) -> ConsumerG
     """The member of the heartbeat. Raises ApiError if it has left, or was fenced or replaced, while
     its heartbeat waited."""
     request, member_id = heartbeat.request, heartbeat.before.member_id
-    if request.instance_id is not None:
-        check_instance(group, member_id, request.instance_id)
-    member = group.members.get(member_id)
-    if member is None:
-        raise unknown_member(group.group_id, member_id)
+    member = existing_member(group, member_id, request.instance_id)
     if member.member_epoch == LEAVE_STATIC_EPOCH:
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH, f"Member {member_id} has left for a while meanwhile."

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.indexes import move
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, topics_hash
 from groupd.coordinator.core.state import ShardState
@@ -78,12 +79,7 @@ def preferred_assignor_after(
     if before.server_assignor == after.server_assignor:
         return preferred_assignor(group.assignor_votes, default)
     votes = dict(group.assignor_votes)
-    if before.server_assignor is not None:
-        votes[before.server_assignor] -= 1
-        if not votes[before.server_assignor]:
-            del votes[before.server_assignor]
-    if after.server_assignor is not None:
-        votes[after.server_assignor] = votes.get(after.server_assignor, 0) + 1
+    move(votes, before.server_assignor, after.server_assignor)
     return preferred_assignor(votes, default)
 
 
@@ -94,10 +90,10 @@ class EffectiveSubscription:
     __slots__ = ("_image", "_matched", "_names")
 
     def __init__(
-        self, member: ConsumerGroupMember, matched: Iterable[str], image: MetadataImage
+        self, group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
     ) -> None:
         self._names = frozenset(member.subscribed_topic_names)
-        self._matched = frozenset(matched)
+        self._matched = frozenset(group.regexes.topics_of(member.subscribed_topic_regex))
         self._image = image
 
     def __contains__(self, topic_id: object) -> bool:
@@ -112,14 +108,6 @@ class EffectiveSubscription:
         by_name = self._image.by_name
         names = self._names | self._matched
         return frozenset(by_name[name].topic_id for name in names if name in by_name)
-
-
-def effective_subscription(
-    group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
-) -> EffectiveSubscription:
-    return EffectiveSubscription(
-        member, group.regexes.topics_of(member.subscribed_topic_regex), image
-    )
 
 
 REFRESH_INTERVAL_MS = 2**31 - 1
@@ -142,18 +130,14 @@ def schedule_refresh(group: ConsumerGroup, group_epoch: int, now: Instant) -> No
     group.refresh_deadline_epoch = group_epoch
 
 
-def request_refresh(group: ConsumerGroup) -> None:
-    """Soft state: let the next heartbeat refresh the group."""
-    group.refresh_deadline_ms = 0
-    group.refresh_deadline_epoch = 0
-
-
 def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
-    """Let every group refresh that subscribes to a topic which the delta touches."""
+    """Let the next heartbeat refresh every group that subscribes to a topic which the delta
+    touches. Soft state."""
     touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
     if not touched:
         return Outcome()
     for group in state.groups.values():
         if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, touched)):
-            request_refresh(group)
+            group.refresh_deadline_ms = 0
+            group.refresh_deadline_epoch = 0
     return Outcome()

@@ -47,7 +47,7 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
 )
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
-from groupd.coordinator.core.consumer_group.subscription import effective_subscription
+from groupd.coordinator.core.consumer_group.subscription import EffectiveSubscription
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Steps, run_through
@@ -104,7 +104,7 @@ class GroupSnapshot:
     the place, and the target, of the static member `replaced_id`.
     """
 
-    __slots__ = ("_group", "_image", "_topic_ids", "member_ids", "members", "targets")
+    __slots__ = ("_group", "_topic_ids", "image", "member_ids", "members", "targets")
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class GroupSnapshot:
         replaced_id: str | None = None,
     ) -> None:
         self._group = group
-        self._image = image
+        self.image = image
         self._topic_ids: dict[SubscriptionKey, frozenset[TopicId]] = {}
         self.member_ids = list(group.sorted_member_ids())
         self.members = dict(group.members)
@@ -152,16 +152,13 @@ class GroupSnapshot:
         key = (member.subscribed_topic_names, member.subscribed_topic_regex)
         found = self._topic_ids.get(key)
         if found is None:
-            found = effective_subscription(self._group, member, self._image).topic_ids()
+            found = EffectiveSubscription(self._group, member, self.image).topic_ids()
             self._topic_ids[key] = found
         return found
 
     def subscription_type(self) -> SubscriptionType:
         """The type of the subscriptions; to be called once all members are collected."""
         return subscription_type(list(self._topic_ids))
-
-    def describer(self) -> ImageDescriber:
-        return ImageDescriber(self._image)
 
 
 def subscription_type(subscriptions: list[SubscriptionKey]) -> SubscriptionType:
@@ -201,7 +198,7 @@ def compute(
     spec = AssignmentSpec(
         members, snapshot.subscription_type(), keep_order=True, next_heartbeat=next_heartbeat
     )
-    topics = snapshot.describer()
+    topics = ImageDescriber(snapshot.image)
     try:
         result = yield from _assign_steps(assignor, spec, topics)
         yield
@@ -266,9 +263,9 @@ def check_steps(
     """Returns the assignor's `result` with an entry for every member, topics and partitions
     ascending and without empty topics; yields between slices. Raises AssignorError, which names the
     first fault."""
-    strangers = sorted(map(str, set(result) - spec.members.keys()))
-    if strangers:
-        raise AssignorError(f"{strangers[0]} is not a member of the group")
+    unknown = sorted(map(str, set(result) - spec.members.keys()))
+    if unknown:
+        raise AssignorError(f"{unknown[0]} is not a member of the group")
     targets: dict[str, Assignment] = {}
     taken: dict[TopicId, bytearray] = {}
     partitions = 0

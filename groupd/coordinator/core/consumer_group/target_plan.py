@@ -82,12 +82,11 @@ def assign(
     Returns the member, which is `step.updated` if it does not change. Raises AssignorFailed, and
     FENCED_MEMBER_EPOCH for a member in an unknown state.
     """
-    member, changed = step.updated, step.subscription_changed
+    member, changed, target = step.updated, step.subscription_changed, None
     if plan.source is TargetSource.COMPUTED:
         replaced = step.resolved.replaced
         replaced_id = None if replaced is None else replaced.member_id
         target = install(
             state, group, step.epoch.epoch, plan.assignor, now, outcome, member, replaced_id
         )
-        return reconcile_member(state, group, member, changed, owned, outcome, target)
-    return reconcile_member(state, group, member, changed, owned, outcome)
+    return reconcile_member(state, group, member, changed, owned, outcome, target)

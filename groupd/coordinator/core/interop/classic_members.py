@@ -20,9 +20,8 @@ from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     SYNC,
     ConsumerGroup,
-    unknown_member,
 )
-from groupd.coordinator.core.consumer_group.lookup import check_instance
+from groupd.coordinator.core.consumer_group.lookup import existing_member
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.state import ShardState
@@ -39,12 +38,7 @@ def classic_member(
     Raises UNKNOWN_MEMBER_ID (also for a member on the consumer protocol), FENCED_INSTANCE_ID or
     ILLEGAL_GENERATION, in the order of docs/spec/consumer-group.md#8.
     """
-    if instance_id is None:
-        found = group.members.get(member_id)
-        if found is None:
-            raise unknown_member(group.group_id, member_id)
-    else:
-        found = check_instance(group, member_id, instance_id)
+    found = existing_member(group, member_id, instance_id)
     if found.classic is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is on the consumer protocol."

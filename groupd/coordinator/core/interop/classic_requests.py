@@ -20,7 +20,7 @@ from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.coordinator.core.consumer_group.fence import fence_members
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup, unknown_member
-from groupd.coordinator.core.consumer_group.lookup import check_instance
+from groupd.coordinator.core.consumer_group.lookup import existing_member
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE
 from groupd.coordinator.core.consumer_group.target_assignment import is_target_due
@@ -164,12 +164,9 @@ def leave(
 def _leaving_member(group: ConsumerGroup, entry: LeavingMember) -> ConsumerGroupMember:
     """The member of an entry. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID. An administrator
     removes a static member by its instance id alone."""
-    if entry.group_instance_id is None:
-        member = group.members.get(entry.member_id)
-    elif entry.member_id:
-        member = check_instance(group, entry.member_id, entry.group_instance_id)
-    else:
-        member = group.static_member(entry.group_instance_id)
+    if entry.group_instance_id is None or entry.member_id:
+        return existing_member(group, entry.member_id, entry.group_instance_id)
+    member = group.static_member(entry.group_instance_id)
     if member is None:
         raise unknown_member(group.group_id, entry.member_id)
     return member

@@ -59,14 +59,14 @@ def delete_offsets(
     except ApiError as error:
         reply = OffsetDeleteReply(error.code)
         return Outcome(replies=[(context.token, reply)], gate=group_id)
-    doomed: dict[TopicPartition, None] = {}
+    to_delete: dict[TopicPartition, None] = {}
     results: list[TopicErrors] = []
     for topic in request.topics:
         code = ErrorCode.NONE
         if group.is_subscribed_to(topic.name):
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         else:
-            doomed.update(
+            to_delete.update(
                 ((topic.name, partition), None)
                 for partition in topic.partitions
                 if store.get(group_id, topic.name, partition) is not None
@@ -74,7 +74,7 @@ def delete_offsets(
             )
         errors = tuple([PartitionError(partition, code) for partition in topic.partitions])
         results.append(TopicErrors(topic.name, errors, topic.topic_id))
-    records = [tombstone(group_id, *place) for place in doomed]
+    records = [tombstone(group_id, *place) for place in to_delete]
     events = []
     if records:
         details = {"count": len(records)}
