@@ -21,8 +21,8 @@ from groupd.coordinator.server import (
     sasl_gate,
     shared_resources,
     tls_connection,
-    turns,
     token_verifier_thread,
+    turns,
 )
 from groupd.protocol.errors import ErrorCode
 

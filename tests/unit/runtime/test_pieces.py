@@ -177,7 +177,7 @@ async def test_a_long_transactional_commit_is_lost_with_one_of_its_pieces(
     request = TxnOffsetCommitRequest("x", "g", 7, 0, (CommitTopic("t", partitions()),))
     lost: list[bool] = []
     waiter = Callback(request, APIS[TxnOffsetCommitRequest].failure, lambda reply: None)
-    monkeypatch.setattr(Callback, "lose", lambda one: lost.append(one is waiter))
+    monkeypatch.setattr(Callback, "on_no_reply", lambda one: lost.append(one is waiter))
 
     def no_memory(*_: Any) -> Any:
         raise MemoryError
