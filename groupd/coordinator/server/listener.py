@@ -68,25 +68,22 @@ class KafkaListener:
         that the address comes from. Raises CannotListen."""
         try:
             for bound in await _bound(host, port):
-                self._listen(bound)
+                acceptor = Acceptor(
+                    bound,
+                    self._endpoint.listener,
+                    self._clock,
+                    self._connections,
+                    self._stats,
+                    self._make,
+                    self._wrap,
+                )
+                self._acceptors.append(acceptor)
+                acceptor.start()
         except OSError as error:
             raise cannot_listen(host, port, flag, error) from error
         self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
         self._arm_sweep()
         return self._acceptors[0].address
-
-    def _listen(self, bound: socket) -> None:
-        acceptor = Acceptor(
-            bound,
-            self._endpoint.listener,
-            self._clock,
-            self._connections,
-            self._stats,
-            self._make,
-            self._wrap,
-        )
-        self._acceptors.append(acceptor)
-        acceptor.start()
 
     def close_listener(self) -> None:
         """Stops accepting connections; open ones stay."""
