@@ -19,7 +19,7 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.faults.layer import groups_of
 from groupd.coordinator.faults.traffic import watch
 from groupd.coordinator.security.audit import AuditedDecision
-from groupd.coordinator.server.slot import Client, Requests, Slot
+from groupd.coordinator.server.slot import ClientConnection, Requests, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from groupd.protocol.wire.registry import Api
 
@@ -52,7 +52,7 @@ class Clients:
     def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
         self._asked = asked
-        self._seen: OrderedDict[Client, _Seen] = OrderedDict()
+        self._seen: OrderedDict[ClientConnection, _Seen] = OrderedDict()
         self.groups: OrderedDict[str, None] = OrderedDict()
         self.topics: OrderedDict[str, None] = OrderedDict()
 

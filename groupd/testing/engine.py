@@ -27,7 +27,7 @@ from groupd.coordinator.faults.traffic import OBSERVED, Liveness, Traffic, submi
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
-from groupd.coordinator.runtime.heard_clock import HeardClock
+from groupd.coordinator.runtime.pause_aware_clock import PauseAwareClock
 from groupd.coordinator.runtime.shard_runtime import inspect
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
@@ -86,7 +86,7 @@ class Engine:
         self.secured = Secured(options.security, options.listen[0])
         """The users, certificates and tokens of the clients."""
         self.config = config or make_config(options)
-        self._heard = HeardClock()
+        self._heard = PauseAwareClock()
         """The clock of the sockets. It runs in real time, also when the clock of the groups is
         stopped or moved."""
         self.clock = ControlledClock(options.clock, self._heard.monotonic_ms)

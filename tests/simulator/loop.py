@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
-from groupd.coordinator.runtime.heard_clock import COUNTED_NS
+from groupd.coordinator.runtime.pause_aware_clock import COUNTED_NS
 from tests.simulator.world import Timer, World
 
 COUNTED_MS = COUNTED_NS // 1_000_000

@@ -22,8 +22,8 @@ from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock, SystemClock, pause
-from groupd.coordinator.runtime.heard_clock import HeardClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.runtime.pause_aware_clock import PauseAwareClock
 from groupd.coordinator.security.listeners import Listener, listeners_of
 from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.security.users import first_users, salt_secret
@@ -98,7 +98,7 @@ class Daemon:
         clock: Clock | None = None,
         *,
         socket_clock: Clock | None = None,
-        heard: HeardClock | None = None,
+        heard: PauseAwareClock | None = None,
         store: Store | None = None,
         wrap: Callable[[Requests], Requests] | None = None,
         control: ControlHandler | None = None,

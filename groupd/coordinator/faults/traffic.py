@@ -18,7 +18,7 @@ from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback
-from groupd.coordinator.server.slot import Client, Requests, Slot
+from groupd.coordinator.server.slot import ClientConnection, Requests, Slot
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.offsets import (
@@ -88,10 +88,10 @@ class Liveness:
 
     def __init__(self, broker: Callable[[], Broker]) -> None:
         self._broker = broker
-        self._connections: dict[MemberKey, Client] = {}
+        self._connections: dict[MemberKey, ClientConnection] = {}
         self.silenced: set[MemberKey] = set()
 
-    def heard(self, request: Any, connection: Client) -> None:
+    def heard(self, request: Any, connection: ClientConnection) -> None:
         """Notes that a request of any kind has come over `connection`."""
         member_id = getattr(request, "member_id", None)
         group_id = getattr(request, "group_id", None)

@@ -168,7 +168,7 @@ class RecordedConnection(Connection):
             self.traffic.closing(self)
 
     def data_received(self, data: bytes) -> None:
-        self._quiet = False  # so that every frame comes here and becomes an input
+        self._at_rest = False  # so that every frame comes here and becomes an input
         super().data_received(data)
 
     def _start(self, frame: bytes) -> None:
@@ -185,9 +185,9 @@ class RecordedConnection(Connection):
         self._out.write(repeated)
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
-    def _may_decode(self, size: int, go: Callable[[], None]) -> bool:
-        """Always True, because a replay cannot know what other requests hold, and `go` would be
-        called outside of the input that brought the frame."""
+    def _may_decode(self, size: int, retry: Callable[[], None]) -> bool:
+        """Always True, because a replay cannot know what other requests hold, and `retry` would
+        be called outside of the input that brought the frame."""
         return True
 
     def _soon(self, callback: Callable[[], None]) -> None:

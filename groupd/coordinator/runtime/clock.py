@@ -1,8 +1,8 @@
 """What the coordinator takes from the system: time and random ids.
 
 `Clock` is the interface, and `SystemClock` the real clock. A daemon uses the clock of
-`groupd.coordinator.runtime.heard_clock`, which leaves out the pauses of its process. The ids are
-the only source of entropy.
+`groupd.coordinator.runtime.pause_aware_clock`, which leaves out the pauses of its process. The ids
+are the only source of entropy.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from groupd.coordinator.runtime.clock import elapsed_ns
-from groupd.coordinator.runtime.heard_clock import INTERVAL_MS, HeardClock
+from groupd.coordinator.runtime.pause_aware_clock import INTERVAL_MS, PauseAwareClock
 
 log = structlog.get_logger("groupd.loop")
 
@@ -48,9 +48,9 @@ class LoopStalls:
     calls `wake` if `awake` is not set."""
 
     def __init__(
-        self, clock: HeardClock | None = None, elapsed: Callable[[], int] = elapsed_ns
+        self, clock: PauseAwareClock | None = None, elapsed: Callable[[], int] = elapsed_ns
     ) -> None:
-        self.clock = clock or HeardClock(elapsed)
+        self.clock = clock or PauseAwareClock(elapsed)
         self.clock.wake = self.wake
         self.awake = True
         self._quiet_rings = 0

@@ -84,35 +84,7 @@ class Waiter:
         self.failure = failure
         self.waiting = _NOWHERE
 
-    def send(self, reply: Any) -> None:
-        """Take the reply message. None: this request has no reply."""
-        raise NotImplementedError
-
-    def may_repeat(self, validity: StoredReplyValidity) -> None:
-        """The next reply may be sent again for the same request while `validity` holds."""
-
-    def block_connection(self) -> None:
-        """The request takes long: the next request of its client has to wait for the answer, so
-        that no client has two of them under way."""
-
-    def reserve_bytes(self, wanted: int) -> int:
-        """Reserve memory for the records of the reply. Returns how many bytes they may take, at
-        most `wanted`. The memory is reserved until the reply is sent, or until
-        `set_reserved_bytes` changes the number."""
-        return wanted
-
-    def set_reserved_bytes(self, size: int) -> None:
-        """The reply takes `size` bytes for now."""
-
-    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
-        """Called for a request that waits for something that may never come, and that holds memory.
-        `callback` is called when other requests wait for that memory. None takes the callback
-        back."""
-
-    def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the connection of the client has ended, at once if it has ended
-        already, never for a request of our own. Returns a function that takes the callback back."""
-        return _nothing
+    # The answer ---------------------------------------------------------------------------
 
     def answer(self, reply: Any) -> None:
         if not self.waiting.pop(self, False):
@@ -147,23 +119,55 @@ class Waiter:
         self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def end_without_reply(self) -> None:
-        """No reply would fit: close the connection. The client asks again, and asks another node if
-        it must."""
+        """Close the connection, because no reply would fit. The client asks again, and asks another
+        node if it must."""
         self.forget()
         self.hang_up()
-
-    def hang_up(self) -> None:
-        """The request has failed, and its client waits for no reply that could tell it: close the
-        connection, after the replies to earlier requests."""
-        self.on_no_reply()
-
-    def on_no_reply(self) -> None:
-        """There will be no reply, for lack of memory or because of a bug of ours."""
 
     def forget(self) -> None:
         """The client is gone: a later answer is dropped."""
         if self in self.waiting:
             del self.waiting[self]
+
+    # What becomes of it. Subclasses say so. -----------------------------------------------
+
+    def send(self, reply: Any) -> None:
+        """Take the reply message. None: this request has no reply."""
+        raise NotImplementedError
+
+    def on_no_reply(self) -> None:
+        """There will be no reply, for lack of memory or because of a bug of ours."""
+
+    def hang_up(self) -> None:
+        """Close the connection, after the replies to earlier requests: the request has failed, and
+        its client expects no reply that could say so."""
+        self.on_no_reply()
+
+    # What the client's connection offers. A request of our own has none. ------------------
+
+    def may_repeat(self, validity: StoredReplyValidity) -> None:
+        """The next reply may be sent again for the same request while `validity` says so."""
+
+    def block_connection(self) -> None:
+        """Start no other request of this client before this one is answered, because it takes long
+        and no client may have two such requests under way."""
+
+    def reserve_bytes(self, wanted: int) -> int:
+        """Reserve memory for the records of the reply, until the reply is sent. Returns how many
+        bytes are reserved, at most `wanted`."""
+        return wanted
+
+    def set_reserved_bytes(self, size: int) -> None:
+        """Change how many bytes are reserved for the reply."""
+
+    def on_memory_short(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` when other requests wait for the memory that this one has reserved. For a
+        request that waits for something that may never come. None takes the callback back."""
+
+    def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the client's connection has ended, at once if it has ended already.
+        Returns a function that takes the callback back."""
+        return _nothing
 
 
 class Callback(Waiter):

@@ -1,13 +1,12 @@
 """Accepts connections while there is room for them (docs/spec/security.md#5.2).
 
-At a limit no connection is accepted: clients stay in the backlog, where the kernel has connected
-them, until another connection ends. A server of `asyncio` cannot do that, because it accepts all
-clients that wait.
+At a limit no connection is accepted. Then clients wait in the backlog of the kernel until another
+connection ends. A server of `asyncio` cannot do that, because it accepts all clients that wait.
 
-The kernel hands connections out in the order in which they came, so a client behind thousands of
-others would wait for all of them. To take a socket from the kernel costs much less than to open a
-connection with it. So sockets are taken at once and wait in a line here. In the line networks take
-turns, and within a network the newest socket takes turns with the oldest.
+The kernel returns connections in the order in which they came, so a client would wait for thousands
+that came before it. To accept a socket costs much less than to open a connection with it. So
+sockets are accepted at once and wait in line here. In the line networks take turns, and within a
+network the newest socket takes turns with the oldest.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ BACKLOG = 65_535
 """The length of the backlog that we ask for. The kernel takes `net.core.somaxconn` if that is less,
 usually 4096."""
 SOCKETS_PER_TURN = 1024
-"""How many sockets are taken in one turn of the loop: some 20 microseconds each."""
+"""How many sockets are accepted in one turn of the loop: some 20 microseconds each."""
 CONNECTIONS_PER_TURN = 64
 """How many connections are opened in one turn of the loop: some 70 microseconds each."""
 RETRY_MS = 100
@@ -60,8 +59,8 @@ log = structlog.get_logger("groupd.connection")
 
 class Acceptor:
     """Accepts the connections of one listening socket, on the running loop. `listener`: the
-    listener's name. `clock`: the clock of the sockets. `make()` makes a connection,
-    `wrap(connection)` the protocol that its socket gets."""
+    listener's name. `clock`: the clock of the sockets. `make()` makes a connection.
+    `wrap(connection)` makes the protocol that its socket gets; None: the connection itself."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Acceptor:
         connections: OpenConnections[Connection],
         stats: ConnectionStats,
         make: Callable[[], Connection],
-        wrap: Callable[[Connection], asyncio.BaseProtocol],
+        wrap: Callable[[Connection], asyncio.BaseProtocol] | None,
     ) -> None:
         self._listening = listening
         self._listener = listener
@@ -121,7 +120,7 @@ class Acceptor:
             self._connections.withdraw(accepted)
 
     def _accept(self) -> None:
-        """Takes the sockets of waiting clients. The loop calls this again as long as there are
+        """Accepts the sockets of waiting clients. The loop calls this again while there are
         more."""
         for number in range(SOCKETS_PER_TURN):
             limit = self._connections.full
@@ -184,14 +183,15 @@ class Acceptor:
         self._schedule()
 
     async def _open(self, accepted: socket) -> None:
-        """Makes a connection for the socket. From then on the connection keeps the place itself."""
+        """Makes a connection for the socket. From then on the connection has the place."""
         place: Hashable = accepted
         try:
             connection = self._make()
             self._connections.expect(connection)
             self._connections.withdraw(accepted)
             place = connection
-            await self._loop.connect_accepted_socket(lambda: self._wrap(connection), accepted)
+            protocol = connection if self._wrap is None else self._wrap(connection)
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except (OSError, RuntimeError, MemoryError):
             # uvloop raises RuntimeError if the connection closes itself at once.
             accepted.close()

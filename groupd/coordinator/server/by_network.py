@@ -1,8 +1,8 @@
 """Waiting items, grouped by the network of their client, so that no network can keep the others
 waiting.
 
-A network stands for all clients that cannot be told apart: an IPv4 address, or an IPv6 subnet of 64
-bits, because a client that has one of its addresses has all of them.
+A network is an IPv4 address, or an IPv6 subnet of 64 bits, because a client that has one address of
+such a subnet has all of them.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class ByNetwork(Generic[T]):
         return self._weights.get(network, 0)
 
     def take(self, network: str | None = None, newest: bool = True) -> T:
-        """Takes out the newest (or the oldest) item of a network. `network` None: the network whose
-        turn it is. With the newest first, a client need not wait until thousands before it, which
-        have stopped halfway, run out of time."""
+        """Takes out the newest (or the oldest) item of `network`; None: of the network whose turn
+        it is. The newest comes first because the older clients may have stopped halfway: thousands
+        of them would keep it waiting until their time is over."""
         network = next(iter(self._networks)) if network is None else network
         items = self._networks.pop(network)
         self._networks[network] = items

@@ -2,21 +2,21 @@
 
 These bytes count: a large frame from the moment that it may be read, requests under way with an
 estimate of what their items take, and replies that are not sent yet. One read of a socket brings at
-most as many bytes as are free (`turns`), and the connection is not read again before they are
-worked on.
+most `FREE_BYTES`, and the connection is not read again before they are worked on.
 
 - The first `FREE_BYTES` of each connection do not count, so small requests need no room.
 - A connection may hold an eighth of what is left. So a connection that wants much leaves enough for
   others, and the more connections want much, the less each of them gets.
 - Short requests may go up to a quarter beyond the limit, the shorter the further. So longer ones do
   not keep them waiting.
-- A connection that needs more waits in line, and goes on when bytes are given back. One connection
-  at a time may go beyond its share. So a request that is larger than any share is served too, and
-  connections that have begun something can never wait for each other for ever.
+- A connection that needs more waits in line until bytes are given back. One connection at a time
+  may hold more than its share. So a request that is larger than any share is served too, and
+  requests that have begun cannot wait for each other for ever.
 - While some connections wait, none may hold memory for long. A Fetch that waits for records is
-  answered with what there is. Within `OVERDUE_MS` a client must finish sending its frame and read
-  its replies, and its requests must have what they wait for (a JoinGroup the other members). Each
-  second, the connection that holds most of those that are later than that is dropped.
+  answered with what there is. A client has `OVERDUE_MS` to finish sending its frame, or to read
+  its replies, and a request has `OVERDUE_MS` to get what it waits for (a JoinGroup the other
+  members). Of the connections that take longer, the one that holds most is dropped, each second
+  one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 
 FREE_BYTES = 16 * 1024
+"""How many bytes of each connection do not count."""
+
 SMALL = 4 * 1024
 """A request of up to this many bytes may always start when nothing else of its connection is under
 way."""
@@ -46,7 +48,7 @@ bytes of a request are in memory twice: as the frame and the message, or as the 
 records for the log."""
 
 REQUESTS_PER_TURN = 256
-"""How many entries of the line are looked at in one turn of the loop."""
+"""How many waiting requests are tried in one turn of the loop."""
 
 OVERDUE_MS = 30_000
 LOOK_MS = 1000
@@ -67,7 +69,8 @@ def largest_share(config: CoordinatorConfig) -> int:
 
 
 class WaitingForBytes(Struct, frozen=True, eq=False):
-    """The arguments of `line_up`."""
+    """A request, frame or reply that waits until its connection may hold `more` bytes. Then `retry`
+    is called. `begun`: see `Account.may_continue`."""
 
     account: Account
     more: int
@@ -83,14 +86,14 @@ class ByteBudget:
         self.used = 0
         self.most = 0
         """The most that was used since the last reset of this value."""
-        self._clock = clock
+        self.clock = clock
         self._holding: dict[Account, int] = {}
         """The accounts that count bytes, and when the count of each last changed."""
         self._line: dict[WaitingForBytes, bool] = {}
         self._over_share: Account | None = None
-        """The connection that may go beyond its share; None: no connection does."""
+        """The connection that may hold more than its share; None: no connection may."""
         self._unchecked = 0
-        """How many entries of the line have not been looked at since bytes were given back."""
+        """How many entries of the line have not been tried since bytes were given back."""
         self._scheduled = False
         self._timer: TimerHandle | None = None
 
@@ -104,17 +107,16 @@ class ByteBudget:
         left = self.limit - self.used + account.counted
         return left // _SHARES - account.counted
 
-    def fits(self, account: Account, more: int, *, begun: bool) -> bool:
-        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_continue`."""
-        return self._fits(account, more, begun, in_turn=begun or not self._line)
-
-    def _fits(self, account: Account, more: int, begun: bool, in_turn: bool) -> bool:
+    def fits(self, account: Account, more: int, *, begun: bool, in_turn: bool = False) -> bool:
+        """Whether the connection may hold `more` bytes. `begun`: see `Account.may_continue`.
+        `in_turn`: it has waited in line."""
         if more <= self.left_for(account):
             return True
         if not begun and more < SHORT:
-            over_share = self.limit // 4 * (SHORT - more) // SHORT
-            if self.used + more <= self.limit + over_share:
+            over_limit = self.limit // 4 * (SHORT - more) // SHORT
+            if self.used + more <= self.limit + over_limit:
                 return True
+        in_turn = in_turn or begun or not self._line
         room = begun or min(more, self.limit) <= self.limit - self.used
         if self._over_share is None and in_turn and room:
             self._over_share = account
@@ -129,7 +131,7 @@ class ByteBudget:
             self._look_later()
 
     def serve(self) -> None:
-        """Lets those in line go on after bytes were given back: in order, as far as they fit."""
+        """Retries what waits in line, in order, as far as there is room."""
         self._unchecked = len(self._line)
         self._serve_some()
 
@@ -141,7 +143,7 @@ class ByteBudget:
             del self._line[waiting]
             if waiting.account.closed:
                 continue
-            if self._fits(waiting.account, waiting.more, waiting.begun, in_turn=True):
+            if self.fits(waiting.account, waiting.more, begun=waiting.begun, in_turn=True):
                 waiting.retry()
             else:
                 self._line[waiting] = True
@@ -156,10 +158,10 @@ class ByteBudget:
             account.soon(self._serve_some)
 
     def _check_over_share(self) -> None:
-        """Takes the right to go beyond its share from a connection that does not need it any
+        """Takes the right to hold more than its share from a connection that does not need it any
         more."""
-        over_share = self._over_share
-        if over_share is not None and (not over_share.counted or self.left_for(over_share) >= 0):
+        account = self._over_share
+        if account is not None and (not account.counted or self.left_for(account) >= 0):
             self._over_share = None
 
     def changed(self, account: Account, by: int) -> None:
@@ -167,7 +169,7 @@ class ByteBudget:
         self.used += by
         self.most = max(self.most, self.used)
         if account.counted:
-            self._holding[account] = self._clock.monotonic_ms()
+            self._holding[account] = self.clock.monotonic_ms()
         else:
             self._holding.pop(account, None)
         if by > 0:
@@ -186,18 +188,8 @@ class ByteBudget:
         """Frees the bytes that a closed connection still counted."""
         self.used -= counted
 
-    def client_must_act(self, account: Account) -> None:
-        """Notes that the connection holds memory and that its client has to do something: send or
-        read."""
-        if account.since_ms < 0:
-            account.since_ms = self._clock.monotonic_ms()
-
-    def client_acted(self, account: Account) -> None:
-        """Notes that the client has done what it had to."""
-        account.since_ms = -1
-
     def _look_later(self) -> None:
-        self._timer = self._clock.call_at(self._clock.monotonic_ms() + LOOK_MS, self._look)
+        self._timer = self.clock.call_at(self.clock.monotonic_ms() + LOOK_MS, self._look)
 
     def _look(self) -> None:
         """Runs each second while connections wait. Has requests that wait for records answered, and
@@ -206,7 +198,7 @@ class ByteBudget:
         for account in list(self._holding):
             if account.on_memory_short is not None:
                 account.on_memory_short()
-        oldest_ms = self._clock.monotonic_ms() - OVERDUE_MS
+        oldest_ms = self.clock.monotonic_ms() - OVERDUE_MS
         in_line = {waiting.account for waiting in self._line if waiting.begun}
         overdue = [
             account
@@ -255,14 +247,14 @@ class Account:
         self.counted = 0
         """The part of `size` that counts in the budget."""
         self.incoming = 0
-        """The part of `size` for a large frame that may be read, or that waits for its turn."""
+        """The part of `size` for a large frame that is being read, or waits to be started."""
         self.unsent = 0
-        """The part of `size` for replies that the client has not read."""
+        """The part of `size` for replies that wait for the client to read."""
         self.since_ms = -1
-        """Since when the client has had something to do, that is to send or to read; -1: it has
-        nothing to do."""
+        """Since when we have waited for the client to send the rest of a frame, or to read its
+        replies; -1: we do not wait for it."""
         self.on_memory_short: Callable[[], None] | None = None
-        """Ends the wait of a request that is under way, because memory is short."""
+        """Called when memory is short: ends the wait of a request that is under way."""
         self.closed = False
         self._lined_up = False
 
@@ -278,8 +270,8 @@ class Account:
         return self.budget.left_for(self)
 
     def may_start(self, frame_bytes: int, retry: Callable[[], None]) -> bool:
-        """Whether there is room for the request in this frame; the room for a large frame was taken
-        before. If there is none, `retry` is called once, when it is worth asking again."""
+        """Whether there is room for the request in this frame. (There is if the frame is large: it
+        got its room before it was read.) If there is none, `retry` is called once, later."""
         return self.incoming > 0 or self._may_take(2 * frame_bytes, retry)
 
     def may_receive(self, frame_bytes: int, retry: Callable[[], None]) -> bool:
@@ -290,7 +282,7 @@ class Account:
                 return False
             self.incoming = frame_bytes
             self.grow(frame_bytes)
-            self.budget.client_must_act(self)
+            self._wait_for_client()
         return True
 
     def _may_take(self, more: int, retry: Callable[[], None]) -> bool:
@@ -306,9 +298,9 @@ class Account:
         retry()
 
     def may_continue(self, more: int, retry: Callable[[], None]) -> bool:
-        """Whether a request that has begun may take `more` bytes, which the caller then takes with
-        `grow`. If not, `retry` is called when it is worth asking again. Such a request holds memory
-        already, so it must be able to end: it waits only for its turn."""
+        """Whether a request that has begun may take `more` bytes, which the caller takes with
+        `grow`. If not, `retry` is called later. Such a request holds memory already and must be
+        able to end. So one connection at a time may exceed its share for it."""
         if self.budget.fits(self, more, begun=True):
             return True
         self.budget.line_up(self, more, retry, begun=True)
@@ -318,12 +310,16 @@ class Account:
         self.size += by
         self.settle()
 
-    # What the client has to do ------------------------------------------------------------
+    # Waiting for the client ---------------------------------------------------------------
+
+    def _wait_for_client(self) -> None:
+        if self.since_ms < 0:
+            self.since_ms = self.budget.clock.monotonic_ms()
 
     def arrived(self) -> None:
-        """Notes that the frame has arrived as a whole. It counts until its request starts."""
+        """Notes that all of the large frame has come. It counts until its request starts."""
         if not self.unsent:
-            self.budget.client_acted(self)
+            self.since_ms = -1
 
     def started(self) -> None:
         """Stops counting the large frame: its request now counts for itself."""
@@ -331,15 +327,15 @@ class Account:
         self.incoming = 0
         self.arrived()
 
-    def not_read(self, unsent: int) -> None:
-        """Sets how many bytes of its replies the client has not read; 0: so few that requests may
+    def set_unsent(self, unsent: int) -> None:
+        """Sets how many bytes of replies wait for the client to read; 0: so few that requests may
         start."""
         self.grow(unsent - self.unsent)
         self.unsent = unsent
         if unsent:
-            self.budget.client_must_act(self)
+            self._wait_for_client()
         elif not self.incoming:
-            self.budget.client_acted(self)
+            self.since_ms = -1
 
     # The end ------------------------------------------------------------------------------
 

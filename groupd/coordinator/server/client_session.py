@@ -41,8 +41,8 @@ class KafkaEndpoint(Struct, frozen=True):
 
 
 ASKED_MAX = 16
-"""How many quotas a connection remembers to have asked. Beyond that it forgets them, and each is
-asked again."""
+"""A connection asks each quota once, at its first use. So many quotas it remembers to have asked;
+then it forgets them all, and asks again."""
 
 PLAINTEXT = KafkaEndpoint()
 """The endpoint of a listener without logins, where every client may do everything."""
@@ -52,7 +52,7 @@ class ClientSession:
     """The client of one connection, and the callbacks for the end of the connection. `access` is
     replaced when the client has authenticated."""
 
-    __slots__ = ("_asked", "_told_when_gone", "access", "gone", "listener")
+    __slots__ = ("_asked", "_callbacks", "access", "gone", "listener")
 
     def __init__(self, listener: str, access: Access) -> None:
         self.listener = listener
@@ -60,35 +60,35 @@ class ClientSession:
         self.gone = False
         """Whether the connection has ended."""
         self._asked: set[Limit] | None = None
-        self._told_when_gone: dict[object, Callable[[], None]] = {}
+        self._callbacks: dict[object, Callable[[], None]] = {}
 
     def on_disconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
         """See `Waiter.on_disconnect`. Callers limit how often they ask."""
+        key = object()
         if self.gone:
             callback()
-        key = object()
-        if not self.gone:
-            self._told_when_gone[key] = callback
+        else:
+            self._callbacks[key] = callback
 
         def take_back() -> None:
-            self._told_when_gone.pop(key, None)
+            self._callbacks.pop(key, None)
 
         return take_back
 
     def end(self) -> None:
         """Notes that the connection has ended, and calls the callbacks."""
         self.gone = True
-        told, self._told_when_gone = self._told_when_gone, {}
-        for callback in told.values():
+        callbacks, self._callbacks = self._callbacks, {}
+        for callback in callbacks.values():
             try:
                 callback()
             except Exception:
                 # The other callbacks must still be called.
-                log.exception("the end of a connection cannot be told")
+                log.exception("callback for the end of a connection failed")
 
     def owed_ms(self, metering: Metering, header: RequestHeader) -> int:
-        """See `Metering.owed_ms`. Clients choose their client ids, so only `ASKED_MAX` quotas are
-        remembered."""
+        """See `Metering.owed_ms`. Only `ASKED_MAX` quotas are remembered, because clients may use
+        any number of client ids."""
         if self._asked is None or len(self._asked) >= ASKED_MAX:
             self._asked = set()
         return metering.owed_ms(self.access.principal, header, self._asked)

@@ -8,8 +8,6 @@ and again is slowed down.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
@@ -23,21 +21,6 @@ UNLIMITED = 2**31 - 1
 """The default of `max.connection.creation.rate`; such a rate is not counted."""
 
 log = structlog.get_logger("groupd.connection")
-
-
-class Arriving(Protocol):
-    """A connection that has just been accepted. `host`: the client's address, with a slash before
-    it."""
-
-    host: str
-
-    def hold_back(self, clock: Clock, wait_ms: int) -> None:
-        """Reads nothing for `wait_ms`."""
-        ...
-
-    def turn_away(self, clock: Clock, wait_ms: int) -> None:
-        """Reads nothing for `wait_ms`, then closes the connection."""
-        ...
 
 
 class ConnectionRates:
@@ -60,18 +43,19 @@ class ConnectionRates:
         self._rate = None if self._bound == UNLIMITED else Rate(windows)
         self._by_address = Recent(lambda: Rate(windows), IDLE_MS, CLIENTS_MAX)
 
-    def admit(self, connection: Arriving) -> None:
-        """Lets the connection in, perhaps after a while, or turns it away."""
+    def admit(self, host: str) -> tuple[int, bool]:
+        """Counts a connection of `host`, an address with a slash before it. Returns how long it has
+        to wait before it is read, in ms, and whether it is refused, so that it is to be closed
+        then."""
         now_ms = self._clock.monotonic_ms()
         wait_ms = self.wait_ms(now_ms)
         rates = self if self._of_all is None else self._of_all
-        refused_ms = rates.refused_ms(plain_address(connection.host.removeprefix("/")), now_ms)
+        refused_ms = rates.refused_ms(plain_address(host.removeprefix("/")), now_ms)
         if refused_ms:
             self._quotas.count(CONNECTION_CREATION_RATE, refused_ms)
-            log.info("connection refused", client=connection.host, limit=CONNECTION_CREATION_RATE)
-            connection.turn_away(self._clock, refused_ms)
-        elif wait_ms:
-            connection.hold_back(self._clock, wait_ms)
+            log.info("connection refused", client=host, limit=CONNECTION_CREATION_RATE)
+            return refused_ms, True
+        return wait_ms, False
 
     def wait_ms(self, now_ms: int) -> int:
         """Counts a connection. Returns how long it has to wait, in ms."""

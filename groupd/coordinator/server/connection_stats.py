@@ -41,32 +41,13 @@ class SaslStats:
         """The logins by (listener, mechanism, whether it was a re-authentication, whether it
         succeeded). The mechanism is empty where the client has not chosen one."""
         self.no_reauthentication = 0
-        """Logins of clients that cannot be told how long their session lasts."""
+        """Logins over a protocol that cannot tell the client how long its session lasts."""
         self.expired = 0
         """Connections that were closed because their session was over."""
 
 
 class ConnectionStats:
     """Plain counters of a listener. A scrape collects them."""
-
-    __slots__ = (
-        "_repeats",
-        "accepted",
-        "blocked",
-        "budget",
-        "bytes_in",
-        "bytes_out",
-        "certificates",
-        "handshakes",
-        "malformed",
-        "most",
-        "open",
-        "overdue",
-        "refused",
-        "requests",
-        "sasl",
-        "stalled",
-    )
 
     def __init__(self) -> None:
         self.open = 0

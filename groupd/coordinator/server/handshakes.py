@@ -1,13 +1,13 @@
-"""The TLS handshakes of a process: how many are under way, and which is next.
+"""Limits the TLS handshakes of a process: how many are under way, and which is next.
 
-A handshake costs the loop more than hundreds of heartbeats, and memory until it ends. So clients
-whose first message has arrived wait in a line. Each turn of the loop begins a few handshakes, and
-only a limited number is under way at once.
+A handshake takes the event loop as long as hundreds of heartbeats, and it holds memory until it
+ends. So a client waits in line when its first message has arrived. In each turn of the loop a few
+handshakes begin, and only a limited number is under way.
 
 Networks take turns, and within a network the newest client comes first. While clients wait, the
-oldest handshake of the network with most handshakes has to make room: at once for a network that
-has fewer, and for its own newer clients when it has had a fair time. So clients that stop halfway
-cannot keep the others out.
+network with most handshakes has to end its oldest one: at once if a client of a network with fewer
+waits, or after a fair time if only its own clients wait. So clients that stop halfway cannot keep
+others out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from groupd.coordinator.runtime.clock import Clock, TimerHandle, elapsed_ns
 from groupd.coordinator.server.by_network import ByNetwork, network_of
 
 FAIR_SHARE = 40
-"""A handshake need not make room for others of its own network before it has had this fraction (one
-in 40) of its time limit: by default a quarter of a second. With 500 places, 2000 clients of one
-network can begin in a second."""
+"""For this fraction of its time limit (one in 40, by default a quarter of a second) a handshake
+need not make room for others of its own network. With 500 places, 2000 clients of one network can
+begin in a second."""
 
 SHARE_NS = 2_000_000
 """For this long handshakes are begun in one turn of the loop; at least one is begun."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from ssl import SSLContext, SSLObject
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.security.listeners import Listener, listener_config
-from groupd.coordinator.security.tls import ListenerTls, NoPrincipal
+from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.client_session import FindAccess, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_rates import ConnectionRates
@@ -22,31 +22,7 @@ from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.server.shared_resources import SharedResources
 from groupd.coordinator.server.slot import Requests
-from groupd.coordinator.server.tls_connection import ClientRefused, TlsConnection
-
-
-class TlsEndpoint:
-    """TLS of one listener, as its connections see it. `line`: where they wait for their
-    handshakes."""
-
-    def __init__(self, tls: ListenerTls, line: Handshakes) -> None:
-        self._tls = tls
-        self.line = line
-
-    @property
-    def context(self) -> SSLContext:
-        return self._tls.context
-
-    def opened(self, inner: Connection, connection: SSLObject) -> None:
-        """Takes the principal from the certificate, unless the listener has SASL."""
-        if self._tls.listener.protocol.sasl:
-            return
-        try:
-            principal = self._tls.principal_of(connection)
-        except NoPrincipal as error:
-            raise ClientRefused(str(error)) from error
-        if principal is not None:
-            inner.identify(principal)
+from groupd.coordinator.server.tls_connection import TlsConnection
 
 
 class KafkaPorts:
@@ -76,9 +52,9 @@ class KafkaPorts:
         self._access = access
         self._sasl = sasl
         self._metering = metering
-        self._of_all: OpenConnections[Connection] = OpenConnections(
-            config, most_connections(config.max_connections)
-        )
+        stats.budget = shared.budget
+        stats.most = most_connections(config.max_connections)
+        self._of_all: OpenConnections[Connection] = OpenConnections(config, stats.most)
         self._tls = tls
         self._timer: TimerHandle | None = None
         self._listeners: list[KafkaListener] = []
@@ -89,42 +65,53 @@ class KafkaPorts:
         bound: dict[str, tuple[str, int]] = {}
         rates = ConnectionRates(self._config, self._clock, self._metering.quotas)
         for listener in listeners:
-            tls = self._with_tls(listener)
             config = listener_config(self._config, listener.name)
+            endpoint = KafkaEndpoint(
+                listener.name,
+                self._access,
+                self._sasl.of(listener.name),
+                self._metering,
+                ConnectionRates(config, self._clock, self._metering.quotas, rates),
+            )
+            connections = OpenConnections(
+                config, most_connections(config.max_connections), self._of_all
+            )
             opened = KafkaListener(
                 config,
                 self._clock,
-                self._requests,
                 self._stats,
                 self._shared,
-                self._make,
-                KafkaEndpoint(
-                    listener.name,
-                    self._access,
-                    self._sasl.of(listener.name),
-                    self._metering,
-                    ConnectionRates(config, self._clock, self._metering.quotas, rates),
+                endpoint,
+                connections,
+                partial(
+                    self._make,
+                    config,
+                    self._clock,
+                    self._requests,
+                    self._stats,
+                    connections,
+                    self._shared,
+                    endpoint,
                 ),
-                self._of_all,
-                None
-                if tls is None
-                else partial(TlsConnection, endpoint=tls, handshakes=tls.line, shared=self._shared),
+                self._wrapper(self._tls.get(listener.name)),
             )
             self._listeners.append(opened)
             flag = "listeners" if self._config.listeners else "--listen"
             bound[listener.name] = await opened.start(listener.host, listener.port, flag)
-        self._stats.most = most_connections(self._config.max_connections)
         self._arm()
         return bound
 
-    def _with_tls(self, listener: Listener) -> TlsEndpoint | None:
-        made = self._tls.get(listener.name)
-        if made is None:
+    def _wrapper(
+        self, tls: ListenerTls | None
+    ) -> Callable[[Connection], asyncio.BaseProtocol] | None:
+        """Puts TLS around a connection; None: the listener has no TLS."""
+        if tls is None:
             return None
         if self._stats.handshakes is None:
             self._stats.handshakes = Handshakes(self._config, self._clock)
             self._stats.certificates = self._certificates
-        return TlsEndpoint(made, self._stats.handshakes)
+        handshakes, shared = self._stats.handshakes, self._shared
+        return partial(TlsConnection, listener=tls, handshakes=handshakes, shared=shared)
 
     def _certificates(self) -> list[CertificateFacts]:
         return [

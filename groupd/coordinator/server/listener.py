@@ -11,13 +11,11 @@ from socket import socket
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.server.acceptor import Acceptor
-from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
+from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.descriptors import most_connections
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.shared_resources import SharedResources
-from groupd.coordinator.server.slot import Requests
 
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01
@@ -39,33 +37,29 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 
 class KafkaListener:
-    """All connections of one listening socket. `clock`: the clock of the sockets. `make` makes a
-    connection. `of_all`: the connections of all listeners, whose limits hold too. `wrap` puts TLS
-    around a connection."""
+    """All connections of one listening socket. `clock`: the clock of the sockets. `make()` makes a
+    connection that adds itself to `connections`. `wrap` puts TLS around it; None: the listener has
+    no TLS."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
         clock: Clock,
-        requests: Requests,
         stats: ConnectionStats,
         shared: SharedResources,
-        make: Callable[..., Connection] = Connection,
-        endpoint: KafkaEndpoint = PLAINTEXT,
-        of_all: OpenConnections[Connection] | None = None,
+        endpoint: KafkaEndpoint,
+        connections: OpenConnections[Connection],
+        make: Callable[[], Connection],
         wrap: Callable[[Connection], asyncio.BaseProtocol] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
-        self._requests = requests
-        self._make = make
         self._stats = stats
         self._shared = shared
         self._endpoint = endpoint
-        self._wrap = wrap or _unwrapped
-        stats.budget = shared.budget
-        stats.most = most_connections(config.max_connections)
-        self._connections: OpenConnections[Connection] = OpenConnections(config, stats.most, of_all)
+        self._connections = connections
+        self._make = make
+        self._wrap = wrap
         self._acceptors: list[Acceptor] = []
         self._sweep: TimerHandle | None = None
 
@@ -74,25 +68,22 @@ class KafkaListener:
         that the address comes from. Raises CannotListen."""
         try:
             for bound in await _bound(host, port):
-                self._listen(bound)
+                acceptor = Acceptor(
+                    bound,
+                    self._endpoint.listener,
+                    self._clock,
+                    self._connections,
+                    self._stats,
+                    self._make,
+                    self._wrap,
+                )
+                self._acceptors.append(acceptor)
+                acceptor.start()
         except OSError as error:
             raise cannot_listen(host, port, flag, error) from error
         self._endpoint.metering.quotas.add_listener(self._forget_stored_replies)
         self._arm_sweep()
         return self._acceptors[0].address
-
-    def _listen(self, bound: socket) -> None:
-        acceptor = Acceptor(
-            bound,
-            self._endpoint.listener,
-            self._clock,
-            self._connections,
-            self._stats,
-            self._connection,
-            self._wrap,
-        )
-        self._acceptors.append(acceptor)
-        acceptor.start()
 
     def close_listener(self) -> None:
         """Stops accepting connections; open ones stay."""
@@ -122,17 +113,6 @@ class KafkaListener:
             for connection in self._connections:
                 connection.abort()
         self._shared.decoder.close()
-
-    def _connection(self) -> Connection:
-        return self._make(
-            self._config,
-            self._clock,
-            self._requests,
-            self._stats,
-            self._connections,
-            self._shared,
-            self._endpoint,
-        )
 
     def _forget_stored_replies(self) -> None:
         """Forgets all stored replies after a change of quotas: where each request counts, none may
@@ -170,7 +150,3 @@ async def _bound(host: str, port: int) -> list[socket]:
         return [socket(fileno=os.dup(one.fileno())) for one in server.sockets]
     finally:
         server.close()
-
-
-def _unwrapped(connection: Connection) -> asyncio.BaseProtocol:
-    return connection

@@ -1,10 +1,10 @@
-"""Slows down clients that guess passwords (`docs/spec/security.md#2.2`): not all clients of an
-address, and independent of the number of connections. So this module is asked when a login has been
-judged, before its client is answered.
+"""Slows down clients that guess passwords (`docs/spec/security.md#2.2`). It is asked for each
+login, after the password has been checked and before the client is answered. So more connections
+do not bring more guesses, and other clients of the same address do not wait.
 
-Wrong passwords count twice: for the user together with the network of the client, and for the
-network. A client that guesses at one user keeps no client waiting that logs in as another user. A
-client that tries many users makes those users wait that have not logged in from its network lately.
+A wrong password counts twice: for the user together with the network of the client, and for the
+network. If a client guesses the password of one user, only clients wait that log in as this user.
+If it tries many users, also those users wait that have not logged in from its network lately.
 """
 
 from __future__ import annotations

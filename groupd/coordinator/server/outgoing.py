@@ -1,4 +1,4 @@
-"""The replies of one connection on their way to the client, which may read them slowly."""
+"""Sends the replies of one connection to a client that may read slowly."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LINGER_MS = 5000
 class Outgoing:
     """Sends the replies of one connection.
 
-    `draining`: so many bytes are unsent that no request is started. Then the client has to read a
-    quarter of them in each `write_stall_timeout_ms`, else `stalled()` is called. So the time that a
-    client may take does not grow with the size of what it has asked for."""
+    `draining`: too many bytes are unsent, so no request may be started. While this is so, the
+    client has to read a quarter of these bytes within each `write_stall_timeout_ms`; if it does
+    not, `stalled()` is called. So a client that has asked for much has no more time than others."""
 
     __slots__ = (
         "_account",
@@ -51,7 +51,7 @@ class Outgoing:
         self._transport: asyncio.Transport | None = None
         self._written = 0
         self._due = 0
-        """How many bytes the client must have read since `_mark` when the timer rings."""
+        """How many more bytes than `_mark` the client must have read when the timer rings."""
         self._mark = 0
         """How many bytes the client had read when the timer was set."""
         self._timer: TimerHandle | None = None
@@ -74,13 +74,13 @@ class Outgoing:
         self._written += len(data)
         self._transport.write(data)
         if self.draining:
-            self._account.not_read(self._unsent())
+            self._account.set_unsent(self._unsent())
 
     def pause(self) -> None:
-        """Starts `draining`: the socket takes no more data for now."""
+        """Starts `draining`: the buffer of the socket is full."""
         self.draining = True
         unsent = self._unsent()
-        self._account.not_read(unsent)
+        self._account.set_unsent(unsent)
         self._due = unsent // 4 if unsent > FREE_BYTES else 1
         self._watch()
 
@@ -101,7 +101,7 @@ class Outgoing:
     def resume(self) -> None:
         """Ends `draining`: nearly everything has been sent."""
         self.draining = False
-        self._account.not_read(0)
+        self._account.set_unsent(0)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,9 +1,11 @@
 """What the connections of a SASL listener share: mechanisms, the count of wrong passwords, the
-thread that judges tokens, and counters."""
+thread that verifies tokens, and counters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
@@ -24,36 +26,25 @@ from groupd.coordinator.server.login_throttle import LoginThrottle
 from groupd.coordinator.server.token_verifier_thread import TokenVerifierThread
 
 
-class SaslEndpoint:
+class SaslEndpoint(Struct, frozen=True):
     """What the connections of one SASL listener share. `config`: the settings of the listener.
     `stats`, `login_throttle` and `token_verifier` are shared by all listeners."""
 
-    def __init__(
-        self,
-        listener: str,
-        config: CoordinatorConfig,
-        enabled: EnabledMechanisms,
-        versions: AnswerVersions,
-        clock: Clock,
-        stats: SaslStats,
-        login_throttle: LoginThrottle,
-        token_verifier: TokenVerifierThread,
-    ) -> None:
-        self.listener = listener
-        self.config = config
-        self.clock = clock
-        self.stats = stats
-        self.login_throttle = login_throttle
-        self.token_verifier = token_verifier
-        self._enabled = enabled
-        self._versions = versions
+    listener: str
+    config: CoordinatorConfig
+    enabled: EnabledMechanisms
+    versions: AnswerVersions
+    clock: Clock
+    stats: SaslStats
+    login_throttle: LoginThrottle
+    token_verifier: TokenVerifierThread
 
     def authenticator(self, before: SaslIdentity | None = None) -> Authenticator:
         """Begins a login. `before`: who the client is, if it authenticates again."""
-        return Authenticator(self._enabled.by_name, self._versions, self.clock.now, before)
+        return Authenticator(self.enabled.by_name, self.versions, self.clock.now, before)
 
     def close(self) -> None:
-        self._enabled.close()
+        self.enabled.close()
 
 
 class SaslEndpoints:

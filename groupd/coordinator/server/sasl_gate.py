@@ -1,16 +1,14 @@
-"""The gate stands between the frames of a connection and their handling until the client has logged
-in (`docs/spec/security.md#2.2`). It also watches for the end of the client's session
+"""The login of a client (`docs/spec/security.md#2.2`), and the end of its session
 (`docs/spec/security.md#2.5`).
 
-While a login is under way, only the gate sees frames. It answers them itself, so nothing of a login
-reaches the broker, its logs or a recording.
+While a login is under way, the gate gets all frames of the connection and answers them itself. So
+nothing of a login reaches the broker, its logs or a recording.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -28,14 +26,12 @@ from groupd.coordinator.security.sasl.authenticator import (
 )
 from groupd.coordinator.security.sasl.mechanisms import Rejected, SaslStep
 from groupd.coordinator.server.by_network import network_of
-from groupd.coordinator.server.byte_budget import Account
-from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoint
-from groupd.coordinator.server.stored_replies import StoredReplies
+from groupd.coordinator.server.slot import ClientConnection
 from groupd.protocol.wire.api.security import SASL_HANDSHAKE
 
 REAUTHENTICATION_PAUSE_MS = 1000
-"""A client that began to authenticate again may begin once more only after this time."""
+"""At least this time must be between two attempts of a client to authenticate again."""
 
 SLOWED_MAX_MS = 3000
 """The longest time that a client which guesses passwords waits for an answer. If it had to wait
@@ -44,43 +40,6 @@ longer, its login is refused without one."""
 _HANDSHAKE = SASL_HANDSHAKE.key.to_bytes(2, "big")
 
 log = structlog.get_logger("groupd.sasl")
-
-
-class GatedConnection(Protocol):
-    """What the gate needs of its connection."""
-
-    account: Account
-    closed: bool
-    host: str
-    session: ClientSession
-    software: tuple[str, str]
-    stored_replies: StoredReplies
-
-    def block(self) -> None:
-        """Starts no request until `unblock`."""
-        ...
-
-    def unblock(self) -> None: ...
-
-    def identify(self, principal: str) -> None:
-        """Makes `principal` the client of all requests from now on."""
-        ...
-
-    def limit_frames(self, most: int) -> None:
-        """Sets the largest size of a frame from now on, in bytes."""
-        ...
-
-    def write(self, data: bytes | bytearray) -> None:
-        """Sends bytes behind the replies that are ready."""
-        ...
-
-    def stop_reading(self) -> None: ...
-
-    def finish(self) -> None:
-        """Closes the connection so that the client can still read what was written."""
-        ...
-
-    def abort(self) -> None: ...
 
 
 class SaslGate:
@@ -101,7 +60,7 @@ class SaslGate:
     def __init__(
         self,
         endpoint: SaslEndpoint,
-        connection: GatedConnection,
+        connection: ClientConnection,
     ) -> None:
         self._endpoint = endpoint
         self._connection = connection
@@ -207,9 +166,10 @@ class SaslGate:
             self._go_on(step)
 
     def _slow_down(self, user: str, step: SaslStep) -> None:
-        """Goes on with `step`: later if too many passwords were wrong, so that a guesser waits
-        whether it is right or wrong, or gets no answer. A client that authenticates again as the
-        same user does not wait, because it learns nothing new."""
+        """Answers a client whose password has been checked. After too many wrong passwords, the
+        answer comes later, whether this password is right or wrong, or the login is refused without
+        it. A client that authenticates again as the same user does not wait, because it learns
+        nothing new."""
         login_throttle, host = self._endpoint.login_throttle, self._connection.host
         if self._identity is not None and self._identity.principal == f"User:{user}":
             self._act(self._judged(step))
@@ -233,7 +193,7 @@ class SaslGate:
         return self._authenticator.judged(step)
 
     def _go_on(self, step: SaslStep) -> None:
-        """Goes on with `step` and ends the `block` that waited for it."""
+        """Goes on with `step` and ends the `block` that was called before it."""
         if not (self._connection.closed or self._authenticator is None):
             self._act(self._judged(step))
             self._connection.unblock()

@@ -27,12 +27,13 @@ GROWTH = 64 * 1024
 log = structlog.get_logger("groupd.connection")
 
 Watcher = tuple[Callable[[], bool], Callable[[], None]]
-"""Two functions for a stored reply. The first is called before the reply is sent again, and returns
-False if the request must be handled. The second is called when the reply is sent again."""
+"""Two functions. The first is called before a stored reply is sent, and returns False if the
+request must be handled instead. The second is called when the stored reply is sent."""
 
 
-class Client(Protocol):
-    """What the slot and the handlers of its request need of the connection."""
+class ClientConnection(Protocol):
+    """What a slot, the handlers of its request, and the login need of the connection
+    (`connection.Connection`)."""
 
     closed: bool
     host: str
@@ -51,7 +52,31 @@ class Client(Protocol):
         ...
 
     def block(self) -> None:
-        """Starts no request until the slot is done, because its work comes in slices."""
+        """Starts no request until the slot that called this is done, or until `unblock`."""
+        ...
+
+    def unblock(self) -> None:
+        """Ends a `block` that no slot has called."""
+        ...
+
+    def identify(self, principal: str) -> None:
+        """Makes `principal` the client of all requests from now on."""
+        ...
+
+    def limit_frames(self, most: int) -> None:
+        """Sets the largest size of a frame from now on, in bytes."""
+        ...
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Sends bytes that are not the reply of a slot, behind the replies that are ready."""
+        ...
+
+    def stop_reading(self) -> None:
+        """Takes no new requests, but still answers those under way."""
+        ...
+
+    def finish(self) -> None:
+        """Closes the connection so that the client can still read what was written."""
         ...
 
     def abort(self) -> None:
@@ -86,7 +111,7 @@ class Slot(Waiter):
 
     def __init__(
         self,
-        connection: Client,
+        connection: ClientConnection,
         api: Api,
         header: RequestHeader,
         request_frame: bytes,

@@ -43,10 +43,6 @@ class StoredReply:
         self.validity = validity
         self.repeats = repeats
 
-    @property
-    def size(self) -> int:
-        return 12 + len(self.request_end) + len(self.reply_end)
-
 
 class StoredReplies:
     __slots__ = ("_last", "_size", "_stats", "_stopped", "_stored")
@@ -74,10 +70,11 @@ class StoredReplies:
         if self._stopped:
             return
         stored = StoredReply(request, reply, validity, self._stats.repeats(api))
-        self._size += stored.size
+        size = len(request) + len(reply)
+        self._size += size
         if len(self._stored) >= ENTRIES_MAX or self._size > BYTES_MAX:
             self._stored.clear()
-            self._size = stored.size
+            self._size = size
         self._last = stored
         self._stored[stored.request_end] = stored
 

@@ -11,10 +11,12 @@ import asyncio
 import ssl
 from collections import deque
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import structlog
 
+from groupd.coordinator.security.tls import ListenerTls, NoPrincipal
+from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.shared_resources import (
     READ_BYTES,
@@ -100,43 +102,13 @@ well-meaning clients change theirs after gigabytes."""
 _HANDSHAKE = 22
 
 
-class Inner(Protocol):
-    """The connection inside, which speaks Kafka's protocol:
-    `groupd.coordinator.server.connection.Connection`."""
-
-    host: str
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-    def connection_lost(self, exc: Exception | None) -> None: ...
-    def data_received(self, data: bytes) -> None: ...
-    def get_buffer(self, sizehint: int) -> memoryview: ...
-    def pause_writing(self) -> None: ...
-    def resume_writing(self) -> None: ...
-
-
-class TlsServer(Protocol):
-    @property
-    def context(self) -> ssl.SSLContext:
-        """The context for new connections."""
-        ...
-
-    def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
-        """Tells the connection inside who its client is, after the handshake. Raises
-        ClientRefused."""
-        ...
-
-
-class ClientRefused(Exception):
-    """The client may not connect; `str()` says why."""
-
-
 class TlsConnection(asyncio.Transport, SharedBufferProtocol):
-    """The protocol of a socket, and the transport of the connection inside. `shared`: what all
+    """The protocol of a socket, and the transport of the connection `inner`. `shared`: what all
     sockets share."""
 
     __slots__ = (
-        "_closing", "_endpoint", "_full", "_handshakes", "_hello", "_in_line", "_incoming",
-        "_inner", "_open", "_outgoing", "_paused", "_queue", "_raw", "_reading", "_records",
+        "_closing", "_full", "_handshakes", "_hello", "_in_line", "_incoming", "_inner",
+        "_listener", "_open", "_outgoing", "_paused", "_queue", "_raw", "_reading", "_records",
         "_silent", "_tls", "_turns", "_writes_no_more", "host", "read_buffer",
     )  # fmt: skip
 
@@ -145,14 +117,18 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
     _outgoing: ssl.MemoryBIO
 
     def __init__(
-        self, inner: Inner, endpoint: TlsServer, handshakes: Handshakes, shared: SharedResources
+        self,
+        inner: Connection,
+        listener: ListenerTls,
+        handshakes: Handshakes,
+        shared: SharedResources,
     ) -> None:
         super().__init__()
         self.read_buffer = shared.read_buffer
         self._turns = shared.turns
         self._inner = inner
         self.host = ""
-        self._endpoint = endpoint
+        self._listener = listener
         self._handshakes = handshakes
         self._hello = b""
         """The bytes that came before the handshake began."""
@@ -237,7 +213,7 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
         if self._raw.is_closing():
             return
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = self._endpoint.context
+        context = self._listener.context
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._records.feed(self._hello)
         self._hello = b""
@@ -258,11 +234,14 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
             self._fail(_reason(error))
             return
         self._send_encrypted()
-        try:
-            self._endpoint.opened(self._inner, self._tls)
-        except ClientRefused as error:
-            self._fail(str(error))
-            return
+        if not self._listener.listener.protocol.sasl:
+            try:
+                principal = self._listener.principal_of(self._tls)
+            except NoPrincipal as error:
+                self._fail(str(error))
+                return
+            if principal is not None:
+                self._inner.identify(principal)
         self._open = True
         self._handshakes.ended(self, True)
         if self._full:

@@ -1,9 +1,9 @@
-"""The thread that judges what takes too long for the event loop: the signatures of tokens.
+"""Verifies the signatures of tokens in a thread, because that takes too long for the event loop.
 
-The thread works on one token at a time; the others wait on the loop. Networks take turns, and
-within a network the newest client comes first. Waiting work is dropped when its connection ends.
-When more than `WAITING_BYTES_MAX` wait, a client of the network with most bytes is turned away: the
-one that has waited longest.
+The thread works on one token at a time, and the other tokens wait. Networks take turns, and within
+a network the newest client comes first. A token is dropped when its connection ends. When more than
+`WAITING_BYTES_MAX` wait, a client of the network with most bytes is turned away: the one that has
+waited longest.
 """
 
 from __future__ import annotations

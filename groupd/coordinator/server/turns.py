@@ -1,15 +1,14 @@
-"""Lets the connections of a process work in fair turns on what they have received.
+"""Shares the time of the event loop among the connections of a process.
 
-In each turn the event loop handles all sockets that have data. At the beginning of a turn, requests
-start, and TLS records are decrypted, as they come. Once this has taken `BUDGET_NS` of a turn, a
-connection with more than one request or record gets in line before it does anything, and a
-connection that is at work gets in line behind the others. In each turn half of the time is for the
-line. So a client that sends a hundred requests at once delays a client that sends one by a turn or
-two, not by a hundred requests; and a thousand such clients delay it no longer than one. A
+In each turn the event loop handles all sockets that have data. For `BUDGET_NS` of a turn, requests
+are started and TLS records are decrypted as they come. After that, a connection that has more than
+one request or record waits in line. Half of the time of each turn is for the connections in the
+line. So if one client sends a hundred requests at once, another client that sends one request waits
+for a turn or two, not for a hundred requests. If a thousand clients do so, it waits no longer. A
 connection in the line is not read.
 
-The timer of `LoopStalls` tells how old a turn is: it rings in every turn that takes longer than its
-interval. A marker of our own in each turn would cost every request more than this does.
+The timer of `LoopStalls` tells how long a turn has lasted: it rings in every turn that takes longer
+than its interval. To note the beginning of each turn here would cost every request more than this.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from groupd.coordinator.runtime.loop_stalls import INTERVAL_S, LoopStalls
 from groupd.coordinator.server.by_network import ByNetwork, network_of
 
 BUDGET_NS = 4_000_000
-"""How long in each turn requests and records are worked on as they come."""
+"""For this long in each turn, requests and records are worked on as they come."""
 
 SHARE_NS = 300_000
 """How long a connection may work at least when its turn in the line has come. That is enough for a
 dozen heartbeats, or for some commits, which then share a write to the log."""
 
 SHORT_BYTES = 512
-"""A client that has sent no more than this does not wait behind clients that have sent more."""
+"""A client that has sent no more than this does not wait for all clients that have sent more."""
 
 _OLD_NS = int(INTERVAL_S * 1e9) + BUDGET_NS
 _HALF_NS = int(INTERVAL_S * 1e9) + BUDGET_NS // 2
@@ -49,17 +48,6 @@ class RequestTurns:
     """The line of the connections. `stalls`: the timer that tells how old a turn of the loop is.
     `elapsed()`: the time in nanoseconds."""
 
-    __slots__ = (
-        "_again",
-        "_long",
-        "_scheduled",
-        "_share_ns",
-        "_short",
-        "_stalls",
-        "_whose",
-        "elapsed",
-    )
-
     def __init__(self, stalls: LoopStalls, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._stalls = stalls
         self.elapsed = elapsed
@@ -70,25 +58,25 @@ class RequestTurns:
         self._whose = cycle(((self._short, True), (self._short, False), (self._long, False)))
         """The order of turns: a line, and whether its newest or its oldest connection is next."""
         self._again: dict[QueuedConnection, bool] | None = None
-        """The connections that get in line again while the line is served, each with `short`. None:
+        """The connections that got in line again while the line is served, each with `short`. None:
         the line is not being served."""
         self._share_ns = SHARE_NS
         self._scheduled = False
 
     def until(self, in_turn: bool) -> int:
-        """The time, by `elapsed`, until which a connection may work. It is in the past if this turn
-        of the loop is used up, unless it is the connection's turn in the line (`in_turn`)."""
+        """The time, by `elapsed`, until which a connection may work; it is in the past if the turn
+        of the loop is used up. `in_turn`: it has waited in line, and now is its turn."""
         if in_turn:
             return self.elapsed() + self._share_ns
         return self._stalls.rang_ns + _OLD_NS
 
     def used_up(self) -> bool:
-        """Whether this turn of the loop has no time left for requests as they come."""
+        """Whether from now on in this turn requests have to wait in line."""
         return self.elapsed() > self._stalls.rang_ns + _OLD_NS
 
     def line_up(self, connection: QueuedConnection, short: bool) -> None:
-        """Puts `connection` into the line; a second call changes nothing. `short`: it has sent no
-        more than `SHORT_BYTES` behind its next request, or a step of a handshake."""
+        """Puts `connection` into the line; a second call changes nothing. `short`: what it has to
+        work on is at most `SHORT_BYTES`, or a step of a handshake."""
         if self._again is not None:
             self._again[connection] = short
         elif connection not in self._short and connection not in self._long:
@@ -103,8 +91,7 @@ class RequestTurns:
             self._again.pop(connection, None)
 
     def _schedule(self) -> None:
-        """Runs `_next` once in each turn, because a connection may get in line again while it
-        runs."""
+        """Runs `_next` once in each turn. Connections that get in line again wait for the next."""
         if not self._scheduled and (self._short or self._long):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._next)
@@ -112,10 +99,10 @@ class RequestTurns:
     def _next(self) -> None:
         """Serves the line for half of a turn; the other half is for requests as they come.
 
-        Connections that have sent much take turns with those that have sent little, and of these
-        the newest with the oldest. So a client that logs in waits neither behind a thousand clients
-        that send all they can, nor behind thousands that have sent a password at the same moment;
-        and all of them get on. Within each line networks take turns, too."""
+        Connections that have sent little take turns with those that have sent much. Of those that
+        have sent little, the newest takes turns with the oldest. So a client that logs in does not
+        wait for a thousand clients that send all they can, nor for thousands that have sent a
+        password at the same moment; and all of them get on. Within a line, networks take turns."""
         self._scheduled = False
         short, long = self._short, self._long
         left_ns = self._stalls.rang_ns + _HALF_NS - self.elapsed()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from msgspec import structs
+
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.topics.layout import features_of
 from groupd.protocol.errors import ErrorCode
@@ -33,13 +35,11 @@ class VersionsAnswer:
         self._broker = broker
         self._cluster_id = cluster_id
         self._subscriptions = subscriptions
-        features = features_of(broker.config)
-        self._whole = ApiVersionsReply(api_keys=API_RANGES, features=features, features_epoch=0)
-        self._without_telemetry = ApiVersionsReply(
-            api_keys=tuple(served for served in API_RANGES if served.api_key not in _TELEMETRY),
-            features=features,
-            features_epoch=0,
+        self._whole = ApiVersionsReply(
+            api_keys=API_RANGES, features=features_of(broker.config), features_epoch=0
         )
+        without = tuple(served for served in API_RANGES if served.api_key not in _TELEMETRY)
+        self._without_telemetry = structs.replace(self._whole, api_keys=without)
 
     def reply(self, version: int, request: ApiVersionsRequest) -> ApiVersionsReply:
         """The reply to a request. The checks and their order are Kafka's. A refused client may try

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -11,11 +12,13 @@ from msgspec import structs
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.client_session import PLAINTEXT, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.shared_resources import SharedResources, shared_resources
-from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.slot import Requests, Slot
 from groupd.coordinator.server.turns import RequestTurns
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
@@ -127,6 +130,19 @@ def own_resources(
         config or CoordinatorConfig(), LoopStalls(), work or LongWork(), clock or ManualClock()
     )
     return made if turns is None else structs.replace(made, turns=turns)
+
+
+def a_listener(
+    config: CoordinatorConfig,
+    clock: ManualClock,
+    requests: Requests,
+    stats: ConnectionStats,
+    shared: SharedResources,
+    endpoint: KafkaEndpoint = PLAINTEXT,
+) -> KafkaListener:
+    connections: OpenConnections[Connection] = OpenConnections(config)
+    make = partial(Connection, config, clock, requests, stats, connections, shared, endpoint)
+    return KafkaListener(config, clock, stats, shared, endpoint, connections, make)
 
 
 class Client:

@@ -66,7 +66,7 @@ async def test_a_request_of_no_lane_waits_for_all_before_it_and_holds_what_is_be
         assert client.transport.aborted
         return
     assert client.pending() == [1, 2, 3]
-    assert not client.connection._quiet
+    assert not client.connection._at_rest
     send_frame(client.slots[2], b"")
     await asyncio.sleep(0)
     assert client.pending() == [1, 2, 3, 4, 5]

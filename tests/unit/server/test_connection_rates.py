@@ -13,11 +13,10 @@ from groupd.coordinator.server.client_session import KafkaEndpoint
 from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
-from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.tls_connection import TlsConnection
 from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions
-from tests.unit.server.harness import FakeTransport, own_resources
+from tests.unit.server.harness import FakeTransport, a_listener, own_resources
 
 
 class Ports:
@@ -35,13 +34,13 @@ class Ports:
         shared = own_resources(self.config)
         wrap = partial(
             TlsConnection,
-            endpoint=cast(Any, None),
+            listener=cast(Any, None),
             handshakes=self.handshakes,
             shared=shared,
         )
         self._wrap = wrap if tls else None
         self.listeners = [
-            KafkaListener(
+            a_listener(
                 each,
                 self.clock,
                 cast(Any, None),
@@ -57,7 +56,7 @@ class Ports:
     def connect(self, host: str = "127.0.0.1", listener: int = 0) -> FakeTransport:
         transport = FakeTransport()
         transport._extra = {"peername": (host, 4711)}  # type: ignore[attr-defined]
-        inner = self.listeners[listener]._connection()
+        inner = self.listeners[listener]._make()
         connection = inner if self._wrap is None else self._wrap(inner)
         transport.connection = cast(Any, connection)
         connection.connection_made(transport)

@@ -13,9 +13,8 @@ from groupd.coordinator.runtime import process_tuning
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.heap_trimmer import MUCH, HeapTrimmer
-from groupd.coordinator.server.listener import KafkaListener
 from groupd.testing.clock import ManualClock
-from tests.unit.server.harness import Client, FakeTransport, own_resources
+from tests.unit.server.harness import Client, FakeTransport, a_listener, own_resources
 
 CROWD = MUCH // FREE_BYTES
 
@@ -67,11 +66,11 @@ def test_large_frames_and_replies_count() -> None:
 
 async def test_the_sweep_of_the_connections_looks() -> None:
     clock, stats, shared = ManualClock(), ConnectionStats(), own_resources()
-    listener = KafkaListener(CoordinatorConfig(), clock, Client(), stats, shared)
+    listener = a_listener(CoordinatorConfig(), clock, Client(), stats, shared)
     await listener.start("127.0.0.1", 0)
     looks: list[tuple[int, int]] = []
     shared.heap_trimmer.look = lambda *seen: looks.append(seen)  # type: ignore[method-assign]
-    connection = listener._connection()
+    connection = listener._make()
     connection.connection_made(FakeTransport())
     clock.advance(60_000)
     connection.connection_lost(None)

@@ -11,6 +11,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.metering import UNMETERED
 from groupd.testing.clock import ManualClock
+from tests.unit.server.harness import own_resources
 
 
 class Tls:
@@ -30,7 +31,7 @@ async def test_files_of_certificates_are_looked_at_again_after_a_bug() -> None:
     found: Any = {"SSL": tls}
     stats = ConnectionStats()
     ports = KafkaPorts(
-        config, clock, unused, stats, unused, unused, unused, unused, UNMETERED, found
+        config, clock, unused, stats, own_resources(), unused, unused, unused, UNMETERED, found
     )
     await ports.open(())
     with pytest.raises(RuntimeError):

@@ -8,9 +8,9 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.server.listener import CannotListen, cannot_listen
 from groupd.testing.clock import ManualClock
-from tests.unit.server.harness import Client, FakeTransport, own_resources
+from tests.unit.server.harness import Client, FakeTransport, a_listener, own_resources
 
 
 def test_a_busy_port_names_the_flag_and_the_way_out() -> None:
@@ -28,9 +28,7 @@ def test_another_reason_is_told_as_it_is() -> None:
 
 async def test_an_address_of_somebody_else_is_refused() -> None:
     clock = ManualClock()
-    listener = KafkaListener(
-        CoordinatorConfig(), clock, Client(), ConnectionStats(), own_resources()
-    )
+    listener = a_listener(CoordinatorConfig(), clock, Client(), ConnectionStats(), own_resources())
     with pytest.raises(CannotListen, match=r"--listen 192\.0\.2\.1:0: "):
         await listener.start("192.0.2.1", 0)
     listener.close_listener()
@@ -41,9 +39,9 @@ async def test_an_address_of_somebody_else_is_refused() -> None:
 async def test_a_closed_connection_that_lingers_is_cut_off_by_the_next_sweep() -> None:
     clock = ManualClock()
     config = CoordinatorConfig(connections_max_idle_ms=1000)
-    listener = KafkaListener(config, clock, Client(), ConnectionStats(), own_resources())
+    listener = a_listener(config, clock, Client(), ConnectionStats(), own_resources())
     await listener.start("127.0.0.1", 0)
-    connection = listener._connection()
+    connection = listener._make()
     transport = FakeTransport()
     connection.connection_made(transport)
     clock.advance(1500)
@@ -57,10 +55,10 @@ async def test_a_closed_connection_that_lingers_is_cut_off_by_the_next_sweep() -
 
 
 async def test_a_connection_accepted_during_the_close_is_closed_too() -> None:
-    listener = KafkaListener(
+    listener = a_listener(
         CoordinatorConfig(), ManualClock(), Client(), ConnectionStats(), own_resources()
     )
-    first, late = listener._connection(), listener._connection()
+    first, late = listener._make(), listener._make()
     transports = FakeTransport(), FakeTransport()
     first.connection_made(transports[0])
     original = transports[0].close

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.listener import KafkaListener
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
     DescribedConsumerGroup,
@@ -37,7 +36,7 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.registry import ReplySteps
 from groupd.protocol.writer import STEP
 from tests.support.raw import frame, request, string
-from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
+from tests.unit.server.harness import Client, FakeTransport, a_listener, correlations, heartbeat
 
 FETCH, DESCRIBE, LIST, CONSUMER_DESCRIBE = 9, 15, 16, 69
 MANY = 5 * STEP
@@ -284,8 +283,8 @@ async def test_a_reply_sent_twice_is_whole_twice() -> None:
 
 async def test_a_daemon_that_stops_finishes_what_it_is_encoding() -> None:
     client = client_with_slices()
-    listener = KafkaListener(client.config, client.clock, client, ConnectionStats(), client.shared)
-    connection, transport = listener._connection(), FakeTransport()
+    listener = a_listener(client.config, client.clock, client, ConnectionStats(), client.shared)
+    connection, transport = listener._make(), FakeTransport()
     connection.connection_made(transport)
     connection.data_received(ask(FETCH, 1, 1))
     client.slots[0].send(LONG[FETCH])

@@ -25,7 +25,7 @@ def no_memory(*_: Any) -> Any:
 
 def assert_only_this_client_is_closed(client: Client) -> None:
     assert client.transport.aborted
-    assert not client.connection._pumping
+    assert not client.connection._starting
     transport, other = client.connect()
     other.data_received(heartbeat(7))
     client.slots[-1].send(reply_to(client.slots[-1]))

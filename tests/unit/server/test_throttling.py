@@ -23,7 +23,7 @@ from groupd.storage.memory import MemoryStore
 from groupd.testing.clock import ManualClock
 from tests.support.kio_entities import build, message_class, read_response, request_bytes, to_bytes
 from tests.support.parts import loaded
-from tests.unit.server.harness import FakeTransport, own_resources
+from tests.unit.server.harness import FakeTransport, a_listener, own_resources
 
 THROTTLED = 89
 
@@ -58,7 +58,7 @@ class Server:
         parts = self.parts = await loaded(self.config, host, self.clock, store, [("t", 1)])
         endpoint = KafkaEndpoint(access=parts.security.access, metering=parts.metering)
         shared = own_resources(self.config, parts.broker.work)
-        self.listener = KafkaListener(
+        self.listener = a_listener(
             self.config,
             self.clock,
             parts.requests,
@@ -90,7 +90,7 @@ class Client:
 
     def __init__(self, server: Server, client_id: str = "c") -> None:
         self.client_id = client_id
-        self.connection: Connection = server.listener._connection()
+        self.connection: Connection = server.listener._make()
         self.transport = FakeTransport()
         self.transport.connection = self.connection
         self.connection.connection_made(self.transport)

@@ -6,15 +6,18 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trustme
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.security.listeners import SecurityProtocol
+from groupd.coordinator.security.tls import NoPrincipal
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.shared_resources import READ_BYTES
-from groupd.coordinator.server.tls_connection import SLICE, ClientRefused, TlsConnection
+from groupd.coordinator.server.tls_connection import SLICE, TlsConnection
 from groupd.coordinator.server.turns import RequestTurns
 from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
@@ -111,12 +114,16 @@ class Inside:
 
 
 class Listener:
+    """In place of a `ListenerTls`."""
+
     context = SERVER
+    listener = SimpleNamespace(protocol=SecurityProtocol.SSL)
     refusal = ""
 
-    def opened(self, inner: Any, connection: ssl.SSLObject) -> None:
+    def principal_of(self, connection: ssl.SSLObject) -> str | None:
         if self.refusal:
-            raise ClientRefused(self.refusal)
+            raise NoPrincipal(self.refusal)
+        return None
 
 
 class Peer:

@@ -41,7 +41,7 @@ class Calls:
             return
         self.all.append(f"{Path(code.co_filename).stem}.{code.co_qualname}"
                         if "." not in code.co_qualname else code.co_qualname)  # fmt: skip
-        ticks = "loop_stalls" in code.co_filename or code.co_qualname == "HeardClock.ring"
+        ticks = "loop_stalls" in code.co_filename or code.co_qualname == "PauseAwareClock.ring"
         helps = "<" in code.co_qualname or ticks
         self.own += not helps and (
             room[2] in ("server", "runtime") or "/frontend/" in code.co_filename

@@ -12,14 +12,14 @@ import pytest
 import uvloop
 
 from groupd.coordinator.runtime.clock import Alarm, SystemClock, pause
-from groupd.coordinator.runtime.heard_clock import (
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.runtime.pause_aware_clock import (
     COUNTED_NS,
     IN_TIME_NS,
     INTERVAL_MS,
-    HeardClock,
-    HeardTimer,
+    PauseAwareClock,
+    PauseAwareTimer,
 )
-from groupd.coordinator.runtime.loop_stalls import LoopStalls
 
 MS = 1_000_000
 START_MS = 1_000_000
@@ -87,23 +87,23 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
 
 
 @pytest.fixture
-def clock(loop: Loop) -> HeardClock:
+def clock(loop: Loop) -> PauseAwareClock:
     stalls = LoopStalls(elapsed=loop.elapsed)
     stalls.start()
     return stalls.clock
 
 
-def by_hand() -> tuple[Loop, HeardClock]:
+def by_hand() -> tuple[Loop, PauseAwareClock]:
     """A clock that nobody rings but the test."""
     loop = Loop()
-    return loop, HeardClock(loop.elapsed)
+    return loop, PauseAwareClock(loop.elapsed)
 
 
-def heard_ms(clock: HeardClock) -> int:
+def heard_ms(clock: PauseAwareClock) -> int:
     return clock.heard_ns() // MS - START_MS
 
 
-def now_ms(clock: HeardClock) -> int:
+def now_ms(clock: PauseAwareClock) -> int:
     assert clock.now().monotonic_ms == clock.monotonic_ms()
     return clock.monotonic_ms() - START_MS
 
@@ -165,7 +165,7 @@ def test_the_time_between_two_lives_of_the_loop_counts() -> None:
 
 
 def test_timers_are_never_early_by_heard_time_and_hardly_late(
-    loop: Loop, clock: HeardClock
+    loop: Loop, clock: PauseAwareClock
 ) -> None:
     rung: list[int] = []
     due_ms = clock.monotonic_ms() + 100
@@ -184,7 +184,7 @@ def test_timers_are_never_early_by_heard_time_and_hardly_late(
 
 
 def test_a_deadline_of_a_loop_that_rests_is_hardly_late_and_waits_for_two_rings(
-    loop: Loop, clock: HeardClock
+    loop: Loop, clock: PauseAwareClock
 ) -> None:
     rang: list[int] = []
     clock.call_at(clock.monotonic_ms() + 2000, lambda: rang.append(now_ms(clock)))
@@ -196,7 +196,7 @@ def test_a_deadline_of_a_loop_that_rests_is_hardly_late_and_waits_for_two_rings(
     assert len(rang) == 1
 
 
-def test_a_timer_that_is_set_again_can_be_cancelled(loop: Loop, clock: HeardClock) -> None:
+def test_a_timer_that_is_set_again_can_be_cancelled(loop: Loop, clock: PauseAwareClock) -> None:
     rung: list[int] = []
     timer = clock.call_at(clock.monotonic_ms() + 1000, lambda: rung.append(1))
     loop.run(10)
@@ -210,7 +210,7 @@ def test_a_timer_that_is_set_again_can_be_cancelled(loop: Loop, clock: HeardCloc
 @pytest.mark.parametrize("pause_ms", [3_000, 60_000, 10**9])
 @pytest.mark.parametrize("timers_first", [False, True])
 def test_a_heartbeat_that_waits_in_its_socket_is_read_before_the_session_ends(
-    loop: Loop, clock: HeardClock, pause_ms: int, timers_first: bool
+    loop: Loop, clock: PauseAwareClock, pause_ms: int, timers_first: bool
 ) -> None:
     """Whatever the loop does first after the pause, and however little of the session was left."""
     session_ms, fenced = 1000, []
@@ -243,7 +243,7 @@ def test_a_heartbeat_that_waits_in_its_socket_is_read_before_the_session_ends(
     assert len(fenced) == 1, "who is silent afterwards is fenced"
 
 
-def test_many_short_stalls_shorten_no_session(loop: Loop, clock: HeardClock) -> None:
+def test_many_short_stalls_shorten_no_session(loop: Loop, clock: PauseAwareClock) -> None:
     """A loop that stands still for a second again and again; the members beat when they can."""
     before_ms = clock.monotonic_ms()
     for _ in range(60):
@@ -255,7 +255,7 @@ def test_many_short_stalls_shorten_no_session(loop: Loop, clock: HeardClock) -> 
 
 
 def test_a_timer_that_is_set_among_timers_rings_after_the_next_poll(
-    loop: Loop, clock: HeardClock
+    loop: Loop, clock: PauseAwareClock
 ) -> None:
     """uvloop fires such a timer in the same round if it is due by then."""
     loop.run(2 * INTERVAL_MS)
@@ -265,7 +265,7 @@ def test_a_timer_that_is_set_among_timers_rings_after_the_next_poll(
     assert heard_ms(clock) <= 2 * INTERVAL_MS
 
 
-class Watched(HeardClock):
+class Watched(PauseAwareClock):
     """A clock that sends a byte to a socket each time it rings. After two of three rings the loop
     is held up until the timer of the next one is due, in the same round of timers or before the
     sockets are polled."""
@@ -316,7 +316,7 @@ def test_what_arrives_before_a_ring_is_read_before_the_next_one(
 class Deadline:
     """What most owners of a timer look like: they keep it, and it calls one of their methods."""
 
-    def __init__(self, clock: HeardClock, at_ms: int) -> None:
+    def __init__(self, clock: PauseAwareClock, at_ms: int) -> None:
         self.rang = asyncio.Event()
         self.timer = clock.call_at(at_ms, self.rang_now)
 
@@ -337,7 +337,7 @@ def test_nothing_is_left_of_a_timer(
     async def use() -> None:
         nonlocal set_again
         elapsed_ns = START_MS * MS
-        clock = HeardClock(lambda: elapsed_ns)
+        clock = PauseAwareClock(lambda: elapsed_ns)
         deadline = Deadline(clock, clock.monotonic_ms() + (how == "is set again and rings"))
         if how == "is cancelled":
             deadline.timer.cancel()
@@ -354,7 +354,7 @@ def test_nothing_is_left_of_a_timer(
             await pause(SystemClock(), 1)
 
     def timers() -> int:
-        return sum(isinstance(one, HeardTimer) for one in gc.get_objects())
+        return sum(isinstance(one, PauseAwareTimer) for one in gc.get_objects())
 
     gc.collect()
     before = timers()

@@ -37,7 +37,7 @@ COUNTED_NS = 100_000_000
 for a turn, so its deadlines keep real time."""
 
 
-class HeardClock:
+class PauseAwareClock:
     """A `Clock` that starts at the real time. `elapsed`: the real clock, in nanoseconds. The wall
     time stays real."""
 
@@ -94,11 +94,11 @@ class HeardClock:
             return real_ns - self.lost_ns
         return self._proven_ns
 
-    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> HeardTimer:
-        return HeardTimer(self, monotonic_ms, callback)
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> PauseAwareTimer:
+        return PauseAwareTimer(self, monotonic_ms, callback)
 
 
-class HeardTimer:
+class PauseAwareTimer:
     """A timer of the loop. It is set again while heartbeats from before its time may still be
     unread.
 
@@ -109,7 +109,7 @@ class HeardTimer:
 
     __slots__ = ("_at_ms", "_callback", "_clock", "_handle")
 
-    def __init__(self, clock: HeardClock, at_ms: int, callback: Callable[[], None]) -> None:
+    def __init__(self, clock: PauseAwareClock, at_ms: int, callback: Callable[[], None]) -> None:
         self._clock = clock
         self._at_ms = at_ms
         self._callback: Callable[[], None] | None = callback
