@@ -58,9 +58,9 @@ HandOver = Callable[["Broker", RequestContext, Any], None]
 
 
 class Route(Struct, frozen=True):
-    """How one type of request is handled. `check` None: each entry of the request is checked where
-    the request is split. `failure` makes the reply that carries an error, if it differs from the
-    one of the API; `refusal` makes the reply for an error of `check`, if that differs again."""
+    """How one type of request is handled. `check` None: `place` checks the entries of the request
+    one by one. `failure`: makes the reply to a request that fails; None: as the API says.
+    `refusal`: makes the reply to a request that `check` refuses; None: the same as `failure`."""
 
     check: Check | None
     place: HandOver
@@ -156,8 +156,8 @@ class Broker:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for the log, no shard is loading, and no data request but long
-        polls is under way."""
+        """Whether nothing waits for the log, no shard is loading, and no task of a request does
+        more than read."""
         if self.writer.busy or self.tasks.busy:
             return False
         return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)

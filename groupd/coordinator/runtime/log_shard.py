@@ -124,7 +124,7 @@ class LogShard(ABC, Generic[M]):
         self.start_offset, self.durable_offset = loaded.start_offset, loaded.next_offset
         self._journal = Journal(loaded.next_offset, self._config.message_max_bytes)
         self.state = CoordinatorState.ACTIVE
-        self._take_in(loaded.outcome)
+        self._apply(loaded.outcome)
         self.on_active()
         self._tell_written()
         self._parts.on_progress(self.partition)
@@ -200,7 +200,7 @@ class LogShard(ABC, Generic[M]):
         else:
             if outcome.steady and not outcome.records:
                 self.lease(outcome, waiter)
-            self._take_in(outcome, waiter)
+            self._apply(outcome, waiter)
 
     def lease(self, outcome: Outcome, waiter: Waiter) -> None:
         """Pass the lease of `outcome` to the waiter of its reply (ADR 10)."""
@@ -211,7 +211,7 @@ class LogShard(ABC, Generic[M]):
         if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
             return True
         try:
-            self._take_in(make_outcome())
+            self._apply(make_outcome())
         except Exception:
             log.exception("internal input failed", shard=self.partition)
             self._deadlines.arm()
@@ -220,7 +220,7 @@ class LogShard(ABC, Generic[M]):
 
     # Outcomes -----------------------------------------------------------------------------
 
-    def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
+    def _apply(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
         """Do what an outcome asks for. `waiter`: of the request that has led to the outcome."""
         written = True
         if outcome.records:
