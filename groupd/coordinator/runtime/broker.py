@@ -84,7 +84,6 @@ class Broker:
         logs: PartitionLogs,
         clock: Clock,
         routes: Mapping[type, Route],
-        waiting: WaitingRequests | None = None,
         *,
         ownership: Ownership | None = None,
         work: LongWork | None = None,
@@ -94,7 +93,7 @@ class Broker:
         self.ownership = ownership or Alone(config.node_id)
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests() if waiting is None else waiting
+        self.waiting = WaitingRequests()
         self.writer = LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()

@@ -221,7 +221,7 @@ class LogShard(ABC, Generic[M]):
     # Outcomes -----------------------------------------------------------------------------
 
     def _apply(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
-        """Do what an outcome asks for. `waiter`: of the request that has led to the outcome."""
+        """Carry an outcome out. `waiter`: of the request that has led to it, if one has."""
         written = True
         if outcome.records:
             written = self._write(outcome, waiter)

@@ -117,8 +117,8 @@ class ShardRuntime(LogShard[GroupCoordinatorShard]):
         self.machine.set_group_configs(group_id, configs)
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """Returns the topics for which a group has committed offsets, and the offsets of each,
-        which can be counted."""
+        """Returns the topics for which a group has committed offsets. The values: the offsets of
+        each topic, which can only be counted."""
         return self.machine.offsets.store.topics(group_id)
 
     def is_settled(self, group_id: str) -> bool:
