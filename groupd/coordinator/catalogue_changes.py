@@ -103,8 +103,8 @@ class CatalogueChanges:
 
     @property
     def version(self) -> int | None:
-        """The version that memory has once the change that is being applied is in it. All nodes of
-        a cluster use the same numbers. None without a cluster."""
+        """The version of the catalogue in memory after the change that is being applied. All nodes
+        of a cluster use the same numbers. None without a cluster."""
         if not self._counted:
             return None
         if self._reading is not None:

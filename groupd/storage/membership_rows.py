@@ -157,8 +157,8 @@ def release_units(connection: Connection, me: Fence, units: Sequence[OwnedUnit])
     )
 
 
-def may_give_out(connection: Connection, state: Row[Any], now_ms: int, lease_ms: int) -> bool:
-    """Whether units may be given out: no node can still have a lease from a server that was
+def may_assign_units(connection: Connection, state: Row[Any], now_ms: int, lease_ms: int) -> bool:
+    """Whether units may be assigned to nodes: no node can still have a lease from a server that was
     replaced. If the server was replaced, its new timeline is stored, and producer ids are
     skipped."""
     now = timeline(connection)

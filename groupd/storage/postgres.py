@@ -35,6 +35,14 @@ from sqlalchemy.pool import NullPool
 
 from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.checksums import end_moved
+from groupd.storage.db_transactions import (
+    Connect,
+    DatabaseBackend,
+    OpenConnection,
+    ReadingBackend,
+    Runner,
+    Transactions,
+)
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from groupd.storage.migrate import migrate
 from groupd.storage.postgres_session import (
@@ -49,14 +57,6 @@ from groupd.storage.postgres_session import (
 from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore
 from groupd.storage.tables import meta
-from groupd.storage.transactions import (
-    Connect,
-    DatabaseBackend,
-    OpenConnection,
-    ReadingBackend,
-    Runner,
-    Transactions,
-)
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 
 from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince, LeaseLost, UnitState
+from groupd.storage.db_transactions import Transactions
 from groupd.storage.log import LogFenced, StoreRefused
 from groupd.storage.membership_rows import all_units, notify, timeline
 from groupd.storage.migrate import migrate
@@ -37,7 +38,6 @@ from groupd.storage.tables import (
     cluster_unit,
     meta,
 )
-from groupd.storage.transactions import Transactions
 from groupd.storage.units import OwnedUnit, Unit
 
 T = TypeVar("T")

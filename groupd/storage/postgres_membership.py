@@ -21,12 +21,12 @@ from groupd.storage.cluster import (
     Plan,
     UnitState,
 )
+from groupd.storage.db_transactions import Transactions
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused
 from groupd.storage.postgres import Fence, connecting, is_dead
 from groupd.storage.postgres_session import PostgresErrors, Session, connect, take_lock
 from groupd.storage.postgres_url import PostgresAddress
 from groupd.storage.tables import cluster_node, cluster_unit
-from groupd.storage.transactions import Transactions
 from groupd.storage.units import OwnedUnit, Unit
 
 log = structlog.get_logger("groupd.cluster")
@@ -217,7 +217,7 @@ class PostgresMembership:
             state = rows.lock(connection)
             rows.check_me(connection, me)
             now_ms = rows.clock_ms(connection)
-            if not rows.may_give_out(connection, state, now_ms, lease_ms):
+            if not rows.may_assign_units(connection, state, now_ms, lease_ms):
                 return rows.state_of_all(connection, now_ms, -1)
             changed = rows.fence_dead(connection, now_ms)
             rows.check_me(connection, me)  # the lease of this node may be over, too
@@ -248,7 +248,7 @@ class PostgresMembership:
             now_ms = rows.clock_ms(connection)
             if (rows.check_me(connection, me) or 0) <= now_ms:
                 raise LogUnavailable("the lease of this node is over and not renewed yet")
-            if rows.may_give_out(connection, state, now_ms, lease_ms):
+            if rows.may_assign_units(connection, state, now_ms, lease_ms):
                 taken = connection.execute(
                     update(cluster_unit).where(free).values(epoch=columns.epoch + 1, **mine)
                 )

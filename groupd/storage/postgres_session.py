@@ -265,7 +265,7 @@ _NOT_READY = ("57P03", "53300")
 
 
 class PostgresErrors:
-    """See `storage.transactions.DatabaseErrors`."""
+    """See `storage.db_transactions.DatabaseErrors`."""
 
     failures = (SQLAlchemyError, OSError, *_DRIVER)
 

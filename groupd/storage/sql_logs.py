@@ -1,7 +1,7 @@
 """`PartitionLogs` over SQL, for every dialect.
 
 All SQL but that of appends is in synchronous functions, which get a connection inside a
-transaction. A `Backend` runs them (`AsyncConnection.run_sync`, see `storage.transactions`). Each
+transaction. A `Backend` runs them (`AsyncConnection.run_sync`, see `storage.db_transactions`). Each
 call is all or nothing, even if the caller is cancelled. Every commit of a client waits for an
 append, so each `Backend` has its own append, as fast as its database allows.
 """
@@ -133,7 +133,8 @@ class Backend(Protocol):
         ...
 
     def forget(self) -> None:
-        """Called when a log's row will be deleted: its end in `acknowledged` counts no more."""
+        """Called once logs count as deleted, before their rows go: the ends that were passed to
+        `acknowledged` must not be expected any more."""
         ...
 
     async def close(self) -> None: ...

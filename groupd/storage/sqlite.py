@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from groupd.storage.batches import Advance, BatchRows
 from groupd.storage.checksums import end_moved
+from groupd.storage.db_transactions import DatabaseBackend, ReadingBackend, Transactions
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
@@ -33,7 +34,6 @@ from groupd.storage.tables import (
     security_entry,
     topic,
 )
-from groupd.storage.transactions import DatabaseBackend, ReadingBackend, Transactions
 
 READERS = 2
 
@@ -147,7 +147,7 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Batch
 
 
 class SqliteErrors:
-    """See `storage.transactions.DatabaseErrors`. UnicodeDecodeError: Python cannot decode a
+    """See `storage.db_transactions.DatabaseErrors`. UnicodeDecodeError: Python cannot decode a
     text."""
 
     failures = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)

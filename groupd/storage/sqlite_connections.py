@@ -25,9 +25,9 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
+from groupd.storage.db_transactions import Connect, transact
 from groupd.storage.log import StoreRefused
 from groupd.storage.private_files import private
-from groupd.storage.transactions import Connect, transact
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -150,8 +150,8 @@ def _prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
 
 
 class SqliteWriter:
-    """See `storage.transactions.Runner`. One thread runs all transactions, each as a whole, in the
-    order of the calls, on one connection. After a failure the connection is given up at once,
+    """See `storage.db_transactions.Runner`. One thread runs all transactions, each as a whole, in
+    the order of the calls, on one connection. After a failure the connection is given up at once,
     without a rollback, and the next transaction opens a new one."""
 
     def __init__(self, engine: Engine) -> None:
@@ -163,8 +163,9 @@ class SqliteWriter:
         self._thread.start()
 
     async def run(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
-        """See `storage.transactions.Runner`. If the caller is cancelled after the thread has begun,
-        the transaction still runs to its end. Raises the errors of the engine and of `work`."""
+        """See `storage.db_transactions.Runner`. If the caller is cancelled after the thread has
+        begun, the transaction still runs to its end. Raises the errors of the engine and of
+        `work`."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def call() -> None:

@@ -240,7 +240,7 @@ class Engine:
     def rests(self, group_id: str) -> bool:
         """Whether everything that the coordinator knows of the group is durable."""
         shard = self.broker.own_shard_of(group_id)
-        return shard.rests(group_id)
+        return shard.is_settled(group_id)
 
     def acknowledged(self, group_id: str, member_id: str) -> int:
         """The highest epoch that the member has named in a heartbeat; 0 if it has named none."""

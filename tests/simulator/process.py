@@ -125,9 +125,9 @@ class Process:
             self._disk,  # type: ignore[arg-type]
             self.clock,
             ROUTES,
-            waiting=self.waiting,
             work=LongWork(lambda: 0),
         )
+        self.broker.waiting = self.waiting
         self.broker.image = image
         for group_id, overrides in sorted(configs.items()):
             self.broker.on_group_configs(group_id, overrides)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 from contextlib import suppress
 
-from groupd.storage.transactions import OpenConnection, Transactions
+from groupd.storage.db_transactions import OpenConnection, Transactions
 
 
 async def test_a_failure_that_nobody_waits_for_is_not_reported() -> None:

@@ -157,9 +157,9 @@ async def test_members_come_and_go(member: StartMember) -> None:
 
 def knows_all(*members: Member) -> bool:
     owners = {unit: one.node.node_id for one in members for unit in one.units}
-    epochs = {unit: one.node.epoch(unit) for one in members for unit in one.units}
+    epochs = {unit: one.node.leader_epoch(unit) for one in members for unit in one.units}
     return all(
-        one.node.leader(unit) == owners.get(unit) and one.node.epoch(unit) == epochs.get(unit)
+        (one.node.leader(unit), one.node.leader_epoch(unit)) == (owners.get(unit), epochs.get(unit))
         for one in members
         for unit in UNITS
     )
@@ -247,7 +247,7 @@ async def test_a_standby_takes_the_place_of_the_server() -> None:
         await until(shared_by(first, second))
         writes = {unit: await one.host.write(unit) for one in (first, second) for unit in one.units}
         assert set(writes.values()) == {0}
-        epochs = {unit: first.node.epoch(unit) for unit in UNITS}
+        epochs = {unit: first.node.leader_epoch(unit) for unit in UNITS}
         server.kill()
         await until(lambda: not first.node.may_answer() and not second.node.may_answer())
         standby.promote()
@@ -255,7 +255,7 @@ async def test_a_standby_takes_the_place_of_the_server() -> None:
         for one in (first, second):
             for unit in one.units:
                 # Acquired anew on the other timeline, and nothing is missing.
-                assert one.node.epoch(unit) > epochs[unit]
+                assert one.node.leader_epoch(unit) > epochs[unit]
                 assert await one.host.write(unit) == 1
         for one in (first, second):
             await one.node.stop(1000)

@@ -101,7 +101,7 @@ class AllElsewhere:
     def leader(self, unit: Unit) -> int | None:
         return OTHER
 
-    def epoch(self, unit: Unit) -> int:
+    def leader_epoch(self, unit: Unit) -> int:
         return 0
 
     def only_leader(self) -> tuple[int, int] | None:

@@ -121,8 +121,8 @@ def silent_row(one: SilentMember, asked: Group, now_ms: int) -> dict[str, Any]:
     if member is not None:
         client = f" (client {member.client_id} at {member.client_host.removeprefix('/')})"
     silent_ms = max(0, now_ms - one.since_ms)
-    places = ", ".join(f"{topic}-{number}" for topic, number in one.places)
-    more = one.partitions - len(one.places)
+    places = ", ".join(f"{topic}-{number}" for topic, number in one.first_partitions)
+    more = one.partitions - len(one.first_partitions)
     return {
         "member_id": one.member_id,
         "silent_ms": silent_ms,

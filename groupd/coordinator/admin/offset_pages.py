@@ -90,7 +90,7 @@ class OffsetPages:
             await write_reset(self._group(request, group_id), shown)
             return _written(shown)
         wanted, group = _wanted(order), self._group(request, group_id)
-        plan = await planned_reset(group, wanted, group.places(order.partitions))
+        plan = await planned_reset(group, wanted, group.partitions_of(order.partitions))
         if not plan.steps:
             raise CannotMove(f"group {group_id} has nothing committed: choose partitions")
         return await self._planned(plan)

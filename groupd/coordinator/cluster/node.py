@@ -49,8 +49,8 @@ AFTER_LEASE_MS = 20
 over."""
 
 LEASES_MAX = 3
-"""For how many leases a node that starts waits for the end of a lease with its id. A lease that is
-still there afterwards is renewed by another process."""
+"""A node that starts may find a lease with its own id. It waits this many lease times for the end
+of that lease. If the lease is still there then, another process renews it."""
 
 
 class ClusterNode:
@@ -111,7 +111,7 @@ class ClusterNode:
     def leader(self, unit: Unit) -> int | None:
         return self.node_id if self.held.owns(unit) else self.view.leader(unit)
 
-    def epoch(self, unit: Unit, since: int = 0) -> int:
+    def leader_epoch(self, unit: Unit, since: int = 0) -> int:
         held = self.held.epoch(unit) if self.held.owns(unit) else None
         return max(-1, (self.view.epoch(unit) if held is None else held) - since)
 

@@ -36,7 +36,7 @@ UNKNOWN = ""
 """The owner of a partition before the first round has looked for it."""
 SILENT_MS = 60_000
 """How long a member may commit nothing while records wait for it."""
-PLACES_MAX = 4
+FIRST_PARTITIONS_MAX = 4
 """How many partitions of a silent member are named."""
 _COST = 2
 """How many items of `Pace` a partition counts."""
@@ -163,13 +163,13 @@ PartitionsProgress = Callable[[], Iterable[tuple[TopicPartition, Progress]]]
 
 class SilentMember(Struct, gc=False):
     """A member that has committed nothing since `since_ms` (monotonic). `lag`: the records that
-    wait for it, in `partitions` partitions; `places` are the first of these."""
+    wait for it, in `partitions` partitions; `first_partitions` are the first of these."""
 
     member_id: str
     since_ms: int
     lag: int = 0
     partitions: int = 0
-    places: list[TopicPartition] = field(default_factory=list)
+    first_partitions: list[TopicPartition] = field(default_factory=list)
 
 
 class MemberProgress(Struct, gc=False):
@@ -225,13 +225,13 @@ def silent_members(
             yield
     if not silent:
         return []
-    for place, one in partitions():
+    for partition, one in partitions():
         found = silent.get(one.owner or "") if one.lag else None
         if found is not None:
             found.lag += one.lag
             found.partitions += 1
-            if len(found.places) < PLACES_MAX:
-                found.places.append(place)
+            if len(found.first_partitions) < FIRST_PARTITIONS_MAX:
+                found.first_partitions.append(partition)
         if pace.due():
             yield
     order = yield from sorted_in_steps((one.since_ms, one.member_id) for one in silent.values())

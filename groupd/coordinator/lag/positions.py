@@ -74,33 +74,33 @@ class AgeLookups:
             if pace.due():
                 yield
 
-    def want(self, place: TopicPartition, offset: int, lag: int) -> None:
+    def want(self, partition: TopicPartition, offset: int, lag: int) -> None:
         """Ask for the time of the record at `offset`, for a group with a lag of `lag` records in
         all."""
-        known = self._wanted.get(place)
+        known = self._wanted.get(partition)
         if known is None:
-            self._wanted[place] = _Wanted(offset, lag)
+            self._wanted[partition] = _Wanted(offset, lag)
             return
         known.offset = min(known.offset, offset)
         known.lag = max(known.lag, lag)
 
     async def run(self, growths: Growths) -> None:
         """Look up as many times as there is time for, and add them to `growths`."""
-        self._failed = {place for place in self._failed if place in self._wanted}
+        self._failed = {partition for partition in self._failed if partition in self._wanted}
         failures = 0
         until_ms = self._clock.monotonic_ms() + self._time_ms
-        for _, _, place in await self._work.run(sorted_in_steps(self._in_order())):
-            failures += not await self._look_up(place, growths)
+        for _, _, partition in await self._work.run(sorted_in_steps(self._in_order())):
+            failures += not await self._look_up(partition, growths)
             if failures >= FAILURES_MAX or self._clock.monotonic_ms() >= until_ms:
                 return
 
     def _in_order(self) -> Iterator[tuple[bool, int, TopicPartition]]:
-        for place, one in self._wanted.items():
-            yield place in self._failed, -one.lag, place
+        for partition, one in self._wanted.items():
+            yield partition in self._failed, -one.lag, partition
 
-    async def _look_up(self, place: TopicPartition, growths: Growths) -> bool:
+    async def _look_up(self, partition: TopicPartition, growths: Growths) -> bool:
         """Look up one time. Returns False if the store could not be asked."""
-        (topic, number), offset = place, self._wanted[place].offset
+        (topic, number), offset = partition, self._wanted[partition].offset
         try:
             written_ms = await self._logs.written_ms(topic, number, offset)
         except LogCorrupt as error:
@@ -109,8 +109,8 @@ class AgeLookups:
             )
             written_ms = None
         except LogError as error:
-            if place not in self._failed:
-                self._failed.add(place)
+            if partition not in self._failed:
+                self._failed.add(partition)
                 log.warning(
                     "the age of records is not known yet",
                     topic=topic,
@@ -181,7 +181,11 @@ class GroupPositions:
             self._asked.update((call.group_id, self._round) for call in some)
             failures += await self._ask_some(some, left_ms)
         if failures and not self._failing:
-            log.warning("it is not known where groups are", groups=len(failures), error=failures[0])
+            log.warning(
+                "the positions of groups could not be asked for",
+                groups=len(failures),
+                error=failures[0],
+            )
         self._failing = bool(failures)
 
     async def _ask_some(self, calls: list[OutsideCall], left_ms: int) -> list[str]:

@@ -59,8 +59,8 @@ def add_judgement(shown: dict[str, Any], watch: LagWatch) -> Steps[None]:
     group = watch.groups.get(shown["group_id"])
     for rows in chunks(shown["partitions"]):
         for row in rows:
-            place = row["topic"], row["partition"]
-            known = None if group is None else group.partition(*place)
+            partition = row["topic"], row["partition"]
+            known = None if group is None else group.partition(*partition)
             row["lag_seconds"] = None if known is None else seconds(known.age_ms)
             row["judgement"] = None if known is None else judgement_text(known.judgement)
         yield

@@ -85,7 +85,7 @@ class Totals(Struct, gc=False):
         known."""
         return None if self.unknown else self.oldest_ms
 
-    def add(self, place: TopicPartition, one: PartitionLag) -> None:
+    def add(self, partition: TopicPartition, one: PartitionLag) -> None:
         self.lag += one.lag
         self.not_ok += one.judgement in BAD
         if one.age_ms is None:
@@ -98,7 +98,7 @@ class Totals(Struct, gc=False):
             self.judgement, self.worst_lag, self.others = one.judgement, -1, -1
         self.others += 1
         if one.lag > self.worst_lag:
-            self.worst, self.worst_lag = place, one.lag
+            self.worst, self.worst_lag = partition, one.lag
 
 
 class GroupLag(Struct):
@@ -192,7 +192,7 @@ class LagWatch:
         bounds = await self._logs.look(wanted)
         now = self._clock.now()
         await self._work.run(self._grow(bounds, now.monotonic_ms))
-        await self._work.run(self._take_in(chosen, now))
+        await self._work.run(self._compute(chosen, now))
         self.round_ms = (elapsed_ns() - began_ns) / 1e6
         self.round_at = now
         self.rounds += 1
@@ -235,7 +235,7 @@ class LagWatch:
             _drop_others(grown, partitions)
         self.bounds = bounds
 
-    def _take_in(self, chosen: Chosen, now: Instant) -> Steps[None]:
+    def _compute(self, chosen: Chosen, now: Instant) -> Steps[None]:
         """Compute the lag of the chosen groups. The objects of a group are changed in place:
         thousands of new objects in each round would be work for the garbage collector."""
         present: set[str] = set()
@@ -273,15 +273,15 @@ class LagWatch:
                 stored = partitions.get(number)
                 if stored is not None and number in bounds:
                     committed = stored.offset, stored.commit_timestamp_ms
-                    place = topic, number
-                    one = known[number] = self._seen(known.get(number), committed, place, now)
+                    partition = topic, number
+                    one = known[number] = self._seen(known.get(number), committed, partition, now)
                     lag += one.lag
                     waits = waits or (one.lag > 0 and one.committed_ms < now.monotonic_ms)
                     present += 1
                     if one.lag or self.trends:
-                        self._follow(group_id, place, one.lag, now.monotonic_ms)
+                        self._follow(group_id, partition, one.lag, now.monotonic_ms)
                     if one.lag and one.age_ms is None:
-                        unknown.append((place, max(one.offset, bounds[number].start)))
+                        unknown.append((partition, max(one.offset, bounds[number].start)))
                 if pace.due(_COST):
                     yield
             if len(known) != present:
@@ -289,8 +289,8 @@ class LagWatch:
         _drop_others(group.topics, [topic for topic in topics if group.topics.get(topic)])
         if not group.topics:
             return False
-        for place, first in unknown:
-            self._lookups.want(place, first, lag)
+        for partition, first in unknown:
+            self._lookups.want(partition, first, lag)
             if pace.due():
                 yield
         group.silent = []
@@ -304,10 +304,10 @@ class LagWatch:
     def _judge(self, group: GroupLag, now: Instant) -> Steps[None]:
         totals, pace = Totals(), Pace()
         silent = {one.member_id for one in group.silent}
-        for place, one in group.partitions():
+        for partition, one in group.partitions():
             is_silent = one.owner in silent
             one.judgement = one.judge(now.monotonic_ms, self.window_ms, is_silent=is_silent)
-            totals.add(place, one)
+            totals.add(partition, one)
             if pace.due(_COST):
                 yield
         group.totals = totals
@@ -316,12 +316,12 @@ class LagWatch:
         self,
         one: PartitionLag | None,
         committed: tuple[int, int],
-        place: TopicPartition,
+        partition: TopicPartition,
         now: Instant,
     ) -> PartitionLag:
         """Returns a partition after this round. `one`: the partition after the last round; None: it
         is new."""
-        (offset, commit_ms), (topic, number), now_ms = committed, place, now.monotonic_ms
+        (offset, commit_ms), (topic, number), now_ms = committed, partition, now.monotonic_ms
         bounds = self.bounds[topic][number]
         lag = records_behind(offset, bounds.start, bounds.end)
         if one is None:
@@ -334,13 +334,13 @@ class LagWatch:
             one.age_ms = growth.age_ms(first, now_ms) if growth.knows(first) else None
         return one
 
-    def _follow(self, group_id: str, place: TopicPartition, lag: int, now_ms: int) -> None:
+    def _follow(self, group_id: str, partition: TopicPartition, lag: int, now_ms: int) -> None:
         """Keep the last hour of a partition that is or was behind."""
-        trend = self.trends.get((group_id, place))
+        trend = self.trends.get((group_id, partition))
         if trend is None:
             if not lag or len(self.trends) >= TRENDS_MAX:
                 return
-            trend = self.trends[group_id, place] = Trend()
+            trend = self.trends[group_id, partition] = Trend()
         trend.add(now_ms, lag)
 
 

@@ -36,7 +36,7 @@ PART_BYTES = 400_000
 """The most bytes of the records of one request, so that they fit into one batch of the
 coordinator."""
 
-PART_PLACES = 250
+PART_PARTITIONS = 250
 """The most partitions of one request, so that the coordinator handles the request at once: it
 writes either all of it or nothing."""
 
@@ -109,7 +109,7 @@ class GroupOffsets(Protocol):
         ...
 
     async def committed(
-        self, places: Collection[TopicPartition] | None = None
+        self, partitions: Collection[TopicPartition] | None = None
     ) -> Mapping[TopicPartition, Current]:
         """Returns the committed offsets of these partitions, and maybe of others. None: of all
         partitions of the group."""
@@ -123,13 +123,13 @@ class GroupOffsets(Protocol):
         """Returns those of the named topics that exist."""
         ...
 
-    async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
+    async def ranges(self, partitions: Collection[TopicPartition]) -> Ranges:
         """Returns the first offset and the end of partitions. A partition that does not exist, or
         cannot be asked, is absent."""
         ...
 
     async def at_time(
-        self, places: Collection[TopicPartition], at_ms: int
+        self, partitions: Collection[TopicPartition], at_ms: int
     ) -> Mapping[TopicPartition, int]:
         """Returns the offset of the first record of that time (ms since 1970) or later. A partition
         that has no such record, or cannot be asked, is absent."""
@@ -152,24 +152,25 @@ class PlannedMove(Struct, frozen=True):
 
 
 async def planned_reset(
-    group: GroupOffsets, wanted: WantedReset, places: Iterable[TopicPartition] | None
+    group: GroupOffsets, wanted: WantedReset, partitions: Iterable[TopicPartition] | None
 ) -> PlannedMove:
-    """Returns the plan of a reset. `places` None: all partitions that have a committed offset. The
-    steps are in the order of topics and partitions; there are none if there is nothing to move."""
-    now = await group.committed() if places is None else {}
-    chosen = await group.run(_in_order(now if places is None else places))
+    """Returns the plan of a reset. `partitions` None: all partitions that have a committed offset.
+    The steps are in the order of topics and partitions; there are none if there is nothing to
+    move."""
+    now = await group.committed() if partitions is None else {}
+    chosen = await group.run(_in_order(now if partitions is None else partitions))
     ranges = await group.ranges(chosen)
     at_time: Mapping[TopicPartition, int] = {}
     if wanted.target is ResetTarget.TIME:
         at_time = await group.at_time(chosen, wanted.amount)
-    if places is not None:
+    if partitions is not None:
         now = await group.committed(chosen)
     steps = await group.run(plan_reset(wanted, chosen, now, ranges, at_time))
     return PlannedMove(steps, await _refusal(group))
 
 
-def _in_order(places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
-    in_order = yield from sorted_in_steps(places)
+def _in_order(partitions: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
+    in_order = yield from sorted_in_steps(partitions)
     return (yield from distinct_in_steps(list(in_order)))
 
 
@@ -194,7 +195,9 @@ async def write_plan(group: GroupOffsets, plan: PlannedMove) -> None:
 async def write_reset(group: GroupOffsets, shown: ShownOffsets) -> None:
     """Write what the plan of a reset has shown. Raises CannotMove, OutcomeNotKnown."""
     await _check(group, shown)
-    offsets = ((place, None if to is None else Current(to)) for place, (_, to) in shown.items())
+    offsets = (
+        (partition, None if to is None else Current(to)) for partition, (_, to) in shown.items()
+    )
     await _write(group, await group.run(dict_in_steps(offsets)))
 
 
@@ -238,10 +241,14 @@ async def _check(group: GroupOffsets, shown: ShownOffsets) -> None:
     if refusal := await _refusal(group):
         raise CannotMove(refusal)
     now = await group.committed(shown.keys())
-    moved = [place for place, (before, _) in shown.items() if _offset(now.get(place)) != before]
+    moved = [
+        partition
+        for partition, (before, _) in shown.items()
+        if _offset(now.get(partition)) != before
+    ]
     if moved:
-        topic, number = place = moved[0]
-        before, found = shown[place][0], _offset(now.get(place))
+        topic, number = partition = moved[0]
+        before, found = shown[partition][0], _offset(now.get(partition))
         raise CannotMove(
             f"{counted(len(moved), 'offset')} moved since that was shown, such as "
             f"{topic}-{number} from {_or_none(before)} to {_or_none(found)}{_AGAIN}"
@@ -260,21 +267,21 @@ async def _write(group: GroupOffsets, wanted: Mapping[TopicPartition, Current | 
     """Commit the offsets, delete those that are None, then read back what is committed. Raises
     CannotMove, OutcomeNotKnown."""
     commits = await group.run(
-        dict_in_steps((place, one) for place, one in wanted.items() if one is not None)
+        dict_in_steps((partition, one) for partition, one in wanted.items() if one is not None)
     )
     deletes = await group.run(
-        dict_in_steps((place, None) for place, one in wanted.items() if one is None)
+        dict_in_steps((partition, None) for partition, one in wanted.items() if one is None)
     )
     written = await _write_parts(group, group.commit, commits, 0, len(wanted))
     await _write_parts(group, group.delete, deletes, written, len(wanted))
     now = await group.committed(wanted.keys())
-    wrong = [place for place, one in wanted.items() if now.get(place) != one]
+    wrong = [partition for partition, one in wanted.items() if now.get(partition) != one]
     if wrong:
         (topic, number), count = wrong[0], len(wrong)
         raise CannotMove(
             f"all {counted(len(wanted), 'partition')} written, but somebody has moved {count} "
             f"of them since, such as {topic}-{number}",
-            (_not_as_wanted(place, wanted[place]) for place in wrong),
+            (_not_as_wanted(partition, wanted[partition]) for partition in wrong),
         )
 
 
@@ -300,18 +307,18 @@ async def _write_parts(
 def parts_of(
     group_id: str, wanted: Mapping[TopicPartition, Offset], most_bytes: int = PART_BYTES
 ) -> Iterator[dict[TopicPartition, Offset]]:
-    """Yields `wanted` in parts, one for each request. A part has at most `PART_PLACES` partitions,
-    whose records have at most `most_bytes` bytes, but at least one partition."""
+    """Yields `wanted` in parts, one for each request. A part has at most `PART_PARTITIONS`
+    partitions, whose records have at most `most_bytes` bytes, but at least one partition."""
     part: dict[TopicPartition, Offset] = {}
     size = 0
-    for place, offset in wanted.items():
-        own = _RECORD_BYTES + _length(group_id) + _length(place[0])
+    for partition, offset in wanted.items():
+        own = _RECORD_BYTES + _length(group_id) + _length(partition[0])
         if offset is not None:
             own += _length(offset.metadata)
-        if part and (len(part) == PART_PLACES or size + own > most_bytes):
+        if part and (len(part) == PART_PARTITIONS or size + own > most_bytes):
             yield part
             part, size = {}, 0
-        part[place] = offset
+        part[partition] = offset
         size += own
     if part:
         yield part
@@ -330,16 +337,16 @@ def may_be_written(error: str) -> bool:
 def refused_text(errors: Errors, written: int, count: int) -> str:
     """Returns one line that says what was done. The last part was answered with `errors`, at least
     one, and nothing was tried after it. `written` of `count` partitions were written."""
-    unsure = [place for place, error in errors.items() if may_be_written(error)]
-    refused = [place for place, error in errors.items() if not may_be_written(error)]
+    unsure = [partition for partition, error in errors.items() if may_be_written(error)]
+    refused = [partition for partition, error in errors.items() if not may_be_written(error)]
     left = count - written - len(errors)
     sentences = []
-    for places, what in ((refused, "refused"), (unsure, "may have been written")):
-        if places:
-            topic, number = place = places[0]
+    for partitions, what in ((refused, "refused"), (unsure, "may have been written")):
+        if partitions:
+            topic, number = partition = partitions[0]
             sentences.append(
-                f"{len(places)} of {counted(count, 'partition')} {what}, such as "
-                f"{topic}-{number}: {errors[place]}"
+                f"{len(partitions)} of {counted(count, 'partition')} {what}, such as "
+                f"{topic}-{number}: {errors[partition]}"
             )
     rest = []
     if written:
@@ -359,8 +366,8 @@ def _refused_each(errors: Errors) -> Iterator[str]:
         yield f"{topic}-{number} {what}: {error}"
 
 
-def _not_as_wanted(place: TopicPartition, wanted: Current | None) -> str:
-    name = f"{place[0]}-{place[1]}"
+def _not_as_wanted(partition: TopicPartition, wanted: Current | None) -> str:
+    name = f"{partition[0]}-{partition[1]}"
     return f"{name} still has an offset" if wanted is None else f"{name} is not at {wanted.offset}"
 
 

@@ -116,7 +116,7 @@ class OwnGroup:
         self._shard = shard
         self._by = by
 
-    def places(
+    def partitions_of(
         self, partitions: Mapping[str, Sequence[int]] | None
     ) -> Iterable[TopicPartition] | None:
         """Yields the partitions that an order names by topic; None if it names none."""
@@ -133,24 +133,26 @@ class OwnGroup:
         return "" if group is None else group.state_name()
 
     async def committed(
-        self, places: Collection[TopicPartition] | None = None
+        self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, Current]:
-        if places is not None:
-            _check_count(len(places))
-            return await self.run(self._committed(places))
+        if partitions is not None:
+            _check_count(len(partitions))
+            return await self.run(self._committed(partitions))
         topics = self._shard.shard.offsets.store.topics(self.group_id)
         _check_count(sum(map(len, topics.values())))
         every = [(topic, number) for topic, some in topics.items() for number in some]
         return await self.run(self._committed(every))
 
-    def _committed(self, places: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, Current]]:
+    def _committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Steps[dict[TopicPartition, Current]]:
         pace, found = Pace(), {}
-        for place in places:
+        for partition in partitions:
             if pace.due():
                 yield
-            stored = self._shard.shard.offsets.store.get(self.group_id, *place)
+            stored = self._shard.shard.offsets.store.get(self.group_id, *partition)
             if stored is not None:
-                found[place] = _current(stored)
+                found[partition] = _current(stored)
         return found
 
     async def committed_at(self, at_ms: int) -> list[CommittedOffset]:
@@ -168,9 +170,9 @@ class OwnGroup:
             if (known := image.by_name.get(name)) is not None
         }
 
-    async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
+    async def ranges(self, partitions: Collection[TopicPartition]) -> Ranges:
         with _reading():
-            found = await self._own.ends.look(_by_topic(places))
+            found = await self._own.ends.look(_by_topic(partitions))
         return await self.run(
             dict_in_steps(
                 ((topic, number), (one.start, one.end))
@@ -180,11 +182,11 @@ class OwnGroup:
         )
 
     async def at_time(
-        self, places: Collection[TopicPartition], at_ms: int
+        self, partitions: Collection[TopicPartition], at_ms: int
     ) -> dict[TopicPartition, int]:
-        _check_count(len(places), TIMES_MAX)
+        _check_count(len(partitions), TIMES_MAX)
         found = {}
-        for topic, number in places:
+        for topic, number in partitions:
             with _reading(f"the log of {topic}-{number}"):
                 offset = await self._own.ends.first_at(topic, number, at_ms)
             if offset is not None:
@@ -235,10 +237,10 @@ class OwnGroup:
     ) -> Steps[Errors]:
         """Write to the audit log what one request has done, or may have done. Returns `errors`."""
         pace, audit = Pace(), self._own.audit
-        unsure = [place for place, error in errors.items() if may_be_written(error)]
-        done = (place for place in part if place not in errors)
-        for places, known in ((done, True), (unsure, False)):
-            for topic, numbers in _by_topic(places).items():
+        unsure = [partition for partition, error in errors.items() if may_be_written(error)]
+        done = (partition for partition in part if partition not in errors)
+        for partitions, known in ((done, True), (unsure, False)):
+            for topic, numbers in _by_topic(partitions).items():
                 if pace.due(LINE_WEIGHT):
                     yield
                 offsets = {
@@ -278,9 +280,9 @@ def _current(stored: StoredOffset) -> Current:
     return Current(stored.offset, stored.leader_epoch, stored.metadata)
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = defaultdict(list)
-    for topic, number in places:
+    for topic, number in partitions:
         topics[topic].append(number)
     return topics
 

@@ -122,37 +122,37 @@ class MoveStep(Struct, frozen=True):
 
 def plan_reset(
     wanted: WantedReset,
-    places: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     now: Mapping[TopicPartition, Current],
     ranges: Ranges,
     at_time: Mapping[TopicPartition, int],
 ) -> Steps[list[MoveStep]]:
-    """Returns a step for each of `places`. `at_time`: the first offset of the time or later, if the
-    target is TIME; a partition that has none is absent."""
+    """Returns a step for each of `partitions`. `at_time`: the first offset of the time or later, if
+    the target is TIME; a partition that has none is absent."""
     pace, planned = Pace(), []
-    for place in places:
+    for partition in partitions:
         if pace.due(4):
             yield
-        current, exact = now.get(place), at_time.get(place)
+        current, exact = now.get(partition), at_time.get(partition)
         before = None if current is None else current.offset
-        planned.append(_reset(wanted, place, before, ranges.get(place), exact))
+        planned.append(_reset(wanted, partition, before, ranges.get(partition), exact))
     return planned
 
 
 def _reset(
     wanted: WantedReset,
-    place: TopicPartition,
+    partition: TopicPartition,
     before: int | None,
     bounds: tuple[int, int] | None,
     at_time: int | None,
 ) -> MoveStep:
     if bounds is None:
         refusal = "there is no such partition, or it could not be asked"
-        return MoveStep(*place, MoveAction.LEAVE, before, before, warning=refusal)
+        return MoveStep(*partition, MoveAction.LEAVE, before, before, warning=refusal)
     start, end = bounds
     if wanted.target is ResetTarget.SHIFT and before is None:
         refusal = "nothing is committed that could be moved"
-        return MoveStep(*place, MoveAction.LEAVE, None, None, warning=refusal)
+        return MoveStep(*partition, MoveAction.LEAVE, None, None, warning=refusal)
     exact = {
         ResetTarget.EARLIEST: start,
         ResetTarget.LATEST: end,
@@ -173,7 +173,7 @@ def _reset(
     elif exact > end:
         warning = f"{exact} is beyond the end of the partition: {end} instead"
     records = _records(before, after, bounds)
-    return MoveStep(*place, action, before, after, records=records, warning=warning)
+    return MoveStep(*partition, action, before, after, records=records, warning=warning)
 
 
 def plan_restore(
@@ -187,19 +187,21 @@ def plan_restore(
     """Returns a step for each partition that had or has an offset, by topic and partition."""
     wanted = {offset.place: offset for offset in then}
     pace, planned = Pace(), []
-    for place in sorted(wanted.keys() | now.keys()):
+    for partition in sorted(wanted.keys() | now.keys()):
         if pace.due(4):
             yield
-        current = now.get(place)
-        if place in wanted:
-            step = _restore(wanted[place], current, topics.get(place[0]), ranges.get(place))
+        current = now.get(partition)
+        if partition in wanted:
+            step = _restore(
+                wanted[partition], current, topics.get(partition[0]), ranges.get(partition)
+            )
             planned.append(step)
         elif current is not None and delete_new:
             planned.append(
-                MoveStep(*place, MoveAction.DELETE, current.offset, None, starts_anew=True)
+                MoveStep(*partition, MoveAction.DELETE, current.offset, None, starts_anew=True)
             )
         elif current is not None:
-            planned.append(MoveStep(*place, MoveAction.LEAVE, current.offset, current.offset))
+            planned.append(MoveStep(*partition, MoveAction.LEAVE, current.offset, current.offset))
     return planned
 
 

@@ -58,9 +58,9 @@ Dispatch = Callable[["Broker", RequestContext, Any], None]
 
 
 class Route(Struct, frozen=True):
-    """How one type of request is handled. `check` None: each entry of the request is checked where
-    the request is split. `failure` makes the reply that carries an error, if it differs from the
-    one of the API; `refusal` makes the reply for an error of `check`, if that differs again."""
+    """How one type of request is handled. `check` None: `place` checks the entries of the request
+    one by one. `failure`: makes the reply to a request that fails; None: as the API says.
+    `refusal`: makes the reply to a request that `check` refuses; None: the same as `failure`."""
 
     check: Check | None
     dispatch: Dispatch
@@ -84,7 +84,6 @@ class Broker:
         logs: PartitionLogs,
         clock: Clock,
         routes: Mapping[type, Route],
-        waiting: WaitingRequests | None = None,
         *,
         ownership: Ownership | None = None,
         work: LongWork | None = None,
@@ -94,7 +93,7 @@ class Broker:
         self.ownership = ownership or SingleNodeOwnership(config.node_id)
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests() if waiting is None else waiting
+        self.waiting = WaitingRequests()
         self.writer = LogWriter(logs)
         self.work = LongWork() if work is None else work
         self.processing = Durations()
@@ -156,8 +155,8 @@ class Broker:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for the log, no shard is loading, and no data request but long
-        polls is under way."""
+        """Whether nothing waits for the log, no shard is loading, and no task of a request does
+        more than read."""
         if self.writer.busy or self.tasks.busy:
             return False
         return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)

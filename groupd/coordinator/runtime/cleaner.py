@@ -33,8 +33,8 @@ log = structlog.get_logger("groupd.cleaner")
 SLICE_NS = 2_000_000
 PAUSE_PER_WORK = 3
 LEAST_RECORDS = 1000
-"""A log is not cleaned if it has fewer new records than this, or fewer than its clean part has
-(Kafka's dirty ratio of one half)."""
+"""A log is not cleaned while it has fewer new records than this, or fewer new records than its
+clean part has (Kafka's dirty ratio of one half)."""
 
 FOR_EVER = -1
 

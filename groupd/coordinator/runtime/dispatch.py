@@ -40,8 +40,9 @@ def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
 def ask_admitted(
     broker: Broker, context: RequestContext, kept: Any | None, finish: Finish | None
 ) -> None:
-    """Ask the shard about what the front end did not answer itself (`kept`), and let `finish` merge
-    both."""
+    """Let the shard answer `kept`, the part of a request that the front end has not answered; None:
+    nothing is left. `finish(reply)` adds the front end's answers to the reply of the shard; None:
+    there are none to add."""
     waiter = context.token
     if finish is None:
         to_group(broker, context, kept)
@@ -98,8 +99,8 @@ def ask_in_pieces(
     place: Dispatch,
     merge: Callable[[list[Any]], Steps[Any]],
 ) -> Steps[None]:
-    """Ask the pieces of a request, which are `requests`. `place` hands over each piece, and `merge`
-    makes one reply out of all replies."""
+    """Handle a request in pieces. `requests`: the pieces. `place` passes each of them to a shard.
+    `merge` makes one reply out of all replies."""
     waiter = context.token
     gather = Gather(waiter, len(requests), merge, broker.work.answer)
     for index, request in enumerate(requests):

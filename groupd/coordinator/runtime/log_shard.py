@@ -124,7 +124,7 @@ class LogShard(ABC, Generic[M]):
         self.start_offset, self.durable_offset = loaded.start_offset, loaded.next_offset
         self._journal = Journal(loaded.next_offset, self._config.message_max_bytes)
         self.state = CoordinatorState.ACTIVE
-        self._take_in(loaded.outcome)
+        self._apply(loaded.outcome)
         self.on_active()
         self._tell_written()
         self._parts.on_progress(self.partition)
@@ -200,7 +200,7 @@ class LogShard(ABC, Generic[M]):
         else:
             if outcome.reply_validity and not outcome.records:
                 self.store_reply(outcome, waiter)
-            self._take_in(outcome, waiter)
+            self._apply(outcome, waiter)
 
     def store_reply(self, outcome: Outcome, waiter: Waiter) -> None:
         """Tell `waiter` how long its reply may be sent again, if `outcome` says so (ADR 10)."""
@@ -211,7 +211,7 @@ class LogShard(ABC, Generic[M]):
         if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
             return True
         try:
-            self._take_in(make_outcome())
+            self._apply(make_outcome())
         except Exception:
             log.exception("internal input failed", shard=self.partition)
             self._deadlines.arm()
@@ -220,8 +220,8 @@ class LogShard(ABC, Generic[M]):
 
     # Outcomes -----------------------------------------------------------------------------
 
-    def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
-        """Do what an outcome asks for. `waiter`: of the request that has led to the outcome."""
+    def _apply(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
+        """Carry an outcome out. `waiter`: of the request that has led to it, if one has."""
         written = True
         if outcome.records:
             written = self._write(outcome, waiter)

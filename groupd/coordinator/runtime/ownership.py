@@ -35,7 +35,7 @@ class Ownership(Protocol):
         """The node to which clients are sent for the unit; None while there is none."""
         ...
 
-    def epoch(self, unit: Unit, since: int = 0) -> int:
+    def leader_epoch(self, unit: Unit, since: int = 0) -> int:
         """The epoch at which `leader` leads the unit. It is counted from `since`, the epoch at
         which a partition of the unit was created: that is the leader epoch that clients see. -1:
         this node does not know yet which node has led the unit since then. 0 where a node is
@@ -84,7 +84,7 @@ class SingleNodeOwnership:
     def leader(self, unit: Unit) -> int | None:
         return self._node_id
 
-    def epoch(self, unit: Unit, since: int = 0) -> int:
+    def leader_epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
     def only_leader(self) -> tuple[int, int] | None:

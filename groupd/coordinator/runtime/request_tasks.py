@@ -34,7 +34,7 @@ class RequestTasks:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way that does more than to read."""
+        """Whether a task does more than read."""
         return len(self._tasks) > len(self._reads)
 
     def submit(self, context: RequestContext, request: Any) -> None:

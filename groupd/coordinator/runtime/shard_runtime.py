@@ -119,11 +119,11 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
         self.machine.set_group_configs(group_id, configs)
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """Returns the topics for which a group has committed offsets, and the offsets of each,
-        which can be counted."""
+        """Returns the topics for which a group has committed offsets. The values: the offsets of
+        each topic, which can only be counted."""
         return self.machine.offsets.store.topics(group_id)
 
-    def rests(self, group_id: str) -> bool:
+    def is_settled(self, group_id: str) -> bool:
         """Whether the shard serves and no record of the group waits for the log."""
         return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
 
@@ -204,7 +204,7 @@ def inspect_lazily(
     offsets back, and a write that is under way."""
     shown = inspect_group_lazily(shard.shard.state, group_id, now, after)
     if shown is not None:
-        writing = [] if shard.rests(group_id) else [wait(BEING_WRITTEN)]
+        writing = [] if shard.is_settled(group_id) else [wait(BEING_WRITTEN)]
         held_back = open_transactions(shard.shard.offsets.store, group_id)
         shown["blocked"] = chain(shown["blocked"], held_back, writing)
     return shown

@@ -247,4 +247,4 @@ def _tell(source: Source, error: LogError | None) -> None:
     try:
         source.done(error)
     except Exception:
-        log.exception("a source failed to take in the outcome of its append")
+        log.exception("the result of an append could not be handled")

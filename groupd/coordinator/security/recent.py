@@ -20,7 +20,7 @@ def short(name: str) -> str:
 
 class Recent(Generic[T]):
     """Values by key. `make()` makes the value of a new key. A key that is not used for `idle_ms` is
-    dropped; with more than `most` keys, the least recently used one is."""
+    dropped. If there are more than `most` keys, the least recently used one is dropped."""
 
     def __init__(self, make: Callable[[], T], idle_ms: int, most: int) -> None:
         self._make = make

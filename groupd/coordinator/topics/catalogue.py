@@ -64,9 +64,9 @@ class TopicCatalogue:
         self._partitions = 0
         """The number of partitions of all topics that clients have created."""
         self._version = first_version - 1
-        self._own = coordinator_topics(config)
+        self._coordinator_topics = coordinator_topics(config)
         """The topics of the coordinators, which do not count towards the limit on topics."""
-        self._only_read: set[TopicId] = set()
+        self._read_before_created: set[TopicId] = set()
         """Topics whose row was read before the change that created it, see `read`."""
         self.image = MetadataImage()
         self.cluster_id = ""
@@ -127,7 +127,7 @@ class TopicCatalogue:
         INVALID_PARTITIONS or POLICY_VIOLATION (too many topics, or partitions of all topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        if len(self._by_name) - len(self._own) >= self._config.max_topics:
+        if len(self._by_name) - len(self._coordinator_topics) >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
@@ -264,10 +264,10 @@ class TopicCatalogue:
     async def read_all(self) -> None:
         """See `catalogue_changes.CatalogueCache`."""
         topics = [stored_topic(row) for row in await self._store.topics()]
-        now = {topic.name: topic for topic in [*self._own, *topics]}
+        now = {topic.name: topic for topic in [*self._coordinator_topics, *topics]}
         names = sorted(now.keys() | self._by_name.keys())
         self._change([(self._by_name.get(name), now.get(name)) for name in names])
-        self._only_read = {topic.topic_id for topic in topics}
+        self._read_before_created = {topic.topic_id for topic in topics}
 
     async def read(self, names: Sequence[str]) -> None:
         """See `catalogue_changes.CatalogueCache`; `names` are topic ids in hex. In a cluster, a row
@@ -280,12 +280,12 @@ class TopicCatalogue:
         for topic_id in ids:
             old, new = self._by_id.get(topic_id), stored.get(topic_id)
             if new is None:
-                self._only_read.discard(topic_id)
-            elif topic_id in self._only_read:
-                self._only_read.remove(topic_id)
+                self._read_before_created.discard(topic_id)
+            elif topic_id in self._read_before_created:
+                self._read_before_created.remove(topic_id)
                 made = True
             elif old is None:
-                self._only_read.add(topic_id)
+                self._read_before_created.add(topic_id)
             # The name may have passed from one topic to another.
             if old is not None and old.name not in changes:
                 changes[old.name] = (old, None)

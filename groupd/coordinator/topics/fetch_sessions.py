@@ -149,7 +149,7 @@ class FetchSessions(Sessions[FetchSession]):
         session = self.find(request.session_id, request.session_epoch)
         if session.by_id != by_id:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        epoch = self.advance(session)
+        epoch = self.take_epoch(session)
         session.last_used_ms = now_ms
         forgotten = (
             (topic.name or topic.topic_id, topic.partitions) for topic in request.forgotten
@@ -229,7 +229,7 @@ class FetchContext:
         """The session id and the partitions of the reply. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH if the session has taken another request meanwhile."""
         if self._session is not None:
-            new = await self._sessions.news(self._session, self._epoch, answers, pace)
+            new = await self._sessions.changed_answers(self._session, self._epoch, answers, pace)
             return self.session_id, new
         if not self._opens:
             return NO_SESSION, answers

@@ -54,7 +54,7 @@ class Layout:
         """The nodes with the addresses for clients of this listener."""
         return tuple([node.on(listener) for node in self.nodes])
 
-    def runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
+    def partition_runs(self, topic: Topic, start: int, end: int) -> tuple[PartitionRun, ...]:
         """The leaders and replicas of the partitions from `start` to below `end`, in runs of equal
         ones."""
         if start >= end:
@@ -71,12 +71,12 @@ class Layout:
         may be a node that has just died."""
         unit = topic.unit(partition)
         leader = self._ownership.leader(unit)
-        epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
+        epoch = self._ownership.leader_epoch(unit, topic.first_epoch(partition))
         return NO_LEADER if leader is None or epoch == NO_EPOCH else leader, epoch
 
     def leader(self, topic: Topic, partition: int) -> int:
         """The leader if clients can reach it, else -1."""
-        (run,) = self.runs(topic, partition, partition + 1)
+        (run,) = self.partition_runs(topic, partition, partition + 1)
         return run.leader
 
     def serves(self, topic: Topic, partition: int) -> bool:

@@ -212,7 +212,7 @@ def _info(
         name=topic.name,
         topic_id=topic.topic_id,
         internal=topic.internal,
-        partitions=plane.layout.runs(topic, first, end),
+        partitions=plane.layout.partition_runs(topic, first, end),
         authorized_operations=context.authorized_operations(Resource.TOPIC, topic.name)
         if with_operations
         else OPERATIONS_NOT_ASKED,
@@ -276,8 +276,8 @@ async def describe_topic_partitions(
             continue
         info = _info(plane, context, topic, True, first, first + room)
         # As in Kafka a partition without a leader is not an error here.
-        runs = tuple([replace(run, error=ErrorCode.NONE) for run in info.partitions])
-        infos.append(replace(info, partitions=runs))
+        partition_runs = tuple([replace(run, error=ErrorCode.NONE) for run in info.partitions])
+        infos.append(replace(info, partitions=partition_runs))
         room -= info.partition_count
         end = first + info.partition_count
         if room == 0 and end < topic.partitions:

@@ -106,8 +106,8 @@ class Partitions:
             return log
         task = self._opening.get(name)
         if task is None:
-            owned = OwnedUnit(unit, self._ownership.epoch(unit))
-            epoch = self._ownership.epoch(unit, topic.first_epoch(partition))
+            owned = OwnedUnit(unit, self._ownership.leader_epoch(unit))
+            epoch = self._ownership.leader_epoch(unit, topic.first_epoch(partition))
             task = asyncio.create_task(self._do_open(topic, partition, name, owned, epoch))
             self._opening[name] = task
             task.add_done_callback(lambda done: self._opened(name, done))
@@ -128,7 +128,7 @@ class Partitions:
         or UNKNOWN_LEADER_EPOCH if the leader's epoch is another one (as in Kafka, also if another
         node leads), and NOT_LEADER_OR_FOLLOWER if a coordinator's log is not served now."""
         unit = topic.unit(partition)
-        current = self._ownership.epoch(unit, topic.first_epoch(partition))
+        current = self._ownership.leader_epoch(unit, topic.first_epoch(partition))
         check_leader_epoch(current, leader_epoch)
         if topic.coordinator is None:
             return await self.open(topic, partition)
@@ -200,7 +200,7 @@ class Partitions:
         self, topic: Topic, partition: int, name: str, owned: OwnedUnit, epoch: int
     ) -> PartitionLog:
         log = await open_partition(self._logs, self._cache, topic.topic_id, partition, owned, epoch)
-        if self._ownership.epoch(owned.unit) != owned.epoch:
+        if self._ownership.leader_epoch(owned.unit) != owned.epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
         # The unit may have been dropped meanwhile, although this node does not know the next owner
         # yet.

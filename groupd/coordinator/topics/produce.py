@@ -38,7 +38,7 @@ from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.records.batch import parse_header, with_log_append_time
 from groupd.storage.log import LogError
 
-AT_ONCE = 100
+PARTITIONS_AT_ONCE = 100
 """How many batches of a request get their offsets without a turn for other work: takes a few
 milliseconds."""
 
@@ -303,9 +303,9 @@ class Produce:
 
 def is_long(request: ProduceRequest) -> bool:
     """Whether the request is processed in parts."""
-    if len(request.topics) > AT_ONCE:
+    if len(request.topics) > PARTITIONS_AT_ONCE:
         return True
-    return sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE
+    return sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE
 
 
 def _log_name(entry: ProduceEntry) -> str:
@@ -317,7 +317,7 @@ def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
     """A long request as several short ones, in its order. With each: whether its first topic is the
     last topic of the part before."""
     topics: list[ProduceTopic] = []
-    room, continues = AT_ONCE, False
+    room, continues = PARTITIONS_AT_ONCE, False
     for topic in request.topics:
         first = 0
         while first == 0 or first < len(topic.partitions):
@@ -327,7 +327,7 @@ def _parts(request: ProduceRequest) -> Iterator[tuple[ProduceRequest, bool]]:
             room -= max(1, len(some))
             if room == 0:
                 yield replace(request, topics=tuple(topics)), continues
-                topics, room = [], AT_ONCE
+                topics, room = [], PARTITIONS_AT_ONCE
                 continues = first < len(topic.partitions)
     if topics:
         yield replace(request, topics=tuple(topics)), continues

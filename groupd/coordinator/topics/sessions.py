@@ -107,10 +107,10 @@ class Sessions(Generic[S]):
         self.check(session, epoch)
         return session
 
-    def advance(self, session: S) -> int:
+    def take_epoch(self, session: S) -> int:
         """Take the request for which `find` has returned the session: a further request with the
         same epoch is refused. Call it before anything is awaited. Returns the next epoch, for
-        `check` and `news`."""
+        `check` and `changed_answers`."""
         session.epoch = epoch = next_epoch(session.epoch)
         self._sessions.move_to_end(session.key)
         return epoch
@@ -155,11 +155,11 @@ class Sessions(Generic[S]):
             self.end(session)
             raise ApiError(self.unknown)
 
-    async def news(
+    async def changed_answers(
         self, session: S, epoch: int, answers: Iterable[tuple[T, Any]], pace: Pace
     ) -> list[tuple[T, Any]]:
-        """The answers that have news for the client. Other requests of the session may come
-        meanwhile. Raises ApiError with `wrong_epoch` if one did."""
+        """Returns the answers that tell the client something new. Other requests of the session may
+        come meanwhile. Raises ApiError with `wrong_epoch` if one did."""
         new = []
         self.check(session, epoch)
         for target, answer in answers:

@@ -36,8 +36,8 @@ BROKER_KEY_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
     ),
     "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
 }
-"""Broker keys that set the same default in several units, and how many of the topic's units one of
-theirs is. The first key that is set counts."""
+"""Broker keys that set the same default in several units, and for each the factor to the unit of
+the topic config. The first key that is set counts."""
 
 
 def _long(
@@ -305,8 +305,8 @@ class TopicSettings:
 
 
 def _units(key: ConfigKey) -> Iterable[tuple[str, int]]:
-    """The broker keys that set the default, each with how many of the topic's units one of theirs
-    is."""
+    """Returns the broker keys that set the default of a topic config, and for each the factor from
+    its unit to the unit of the topic config."""
     if key.broker_key is None:
         return ()
     return BROKER_KEY_UNITS.get(key.broker_key, ((key.broker_key, 1),))

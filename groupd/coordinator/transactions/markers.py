@@ -126,7 +126,7 @@ class MarkerSender:
                 codes = await self._write(marker, some)
                 if not self._shard.serves(table):
                     return
-                self._take_in(table, transactional_id, codes)
+                self._note_codes(table, transactional_id, codes)
             if entry.unmarked:
                 self._counts.retries += 1
                 await self._pause(pause_ms)
@@ -148,7 +148,7 @@ class MarkerSender:
             log.exception("markers cannot be written", producer_id=marker.producer_id)
             return {}
 
-    def _take_in(
+    def _note_codes(
         self,
         table: TransactionTable,
         transactional_id: str,

@@ -200,13 +200,13 @@ class TransactionShard(LogShard[TransactionMachine]):
         large, which undoes the change."""
         waiting = _WaitingChange()
         context = RequestContext(waiting, 0)
-        self._take_in(self.machine.handle(context, change, self.clock.now()))
+        self._apply(self.machine.handle(context, change, self.clock.now()))
         return waiting.future
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         """Write the present record of an id again, so that older records are not needed any
         more."""
-        self._take_in(self.machine.rewrite(transactional_id, metadata))
+        self._apply(self.machine.rewrite(transactional_id, metadata))
 
     async def flushed(self) -> bool:
         """Wait until what was accepted is durable. Returns False if the log has failed."""

@@ -137,7 +137,7 @@ class Database:
         """Whether the lease of a member is over."""
         return row.until_ms <= self.now_ms()
 
-    def may_give_out(self) -> bool:
+    def may_assign_units(self) -> bool:
         """Whether no node can have a lease from the server of before any more."""
         return self.now_ms() >= self.tables.timeline_since_ms + self._lease_ms
 
@@ -254,7 +254,7 @@ class Session:
 
         def work(database: Database) -> ClusterState:
             database.member(self._node_id, mine)
-            if not database.may_give_out():
+            if not database.may_assign_units():
                 return database.state(-1)
             tables, changed = database.tables, False
             for node_id, row in tables.nodes.items():
@@ -288,7 +288,8 @@ class Session:
                 raise LeaseLost(f"node {self._node_id}")
             changed = False
             for unit, one in database.tables.units.items():
-                if database.may_give_out() and one.owner is None and one.wanted == self._node_id:
+                waits_for_me = one.owner is None and one.wanted == self._node_id
+                if waits_for_me and database.may_assign_units():
                     one.owner, one.incarnation, one.epoch = self._node_id, mine, one.epoch + 1
                     self._only_owner(database, unit, one.epoch)
                     changed = True

@@ -78,7 +78,7 @@ def robbed(patch: pytest.MonkeyPatch) -> None:
 def no_rest_after_a_promotion(patch: pytest.MonkeyPatch) -> None:
     """Units are given out while leases of the old server may last, by nodes that plan as soon as
     they see the new one."""
-    patch.setattr(Database, "may_give_out", lambda self: True)
+    patch.setattr(Database, "may_assign_units", lambda self: True)
     patch.setattr(NodeLease, "held_ms", 1_000_000)
 
 

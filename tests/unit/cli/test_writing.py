@@ -13,12 +13,12 @@ from groupd.coordinator.cli.groups.moving import KafkaGroupOffsets, carry_out
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import KafkaError
-from groupd.coordinator.moves.mover import PART_PLACES, PlannedMove
+from groupd.coordinator.moves.mover import PART_PARTITIONS, PlannedMove
 from groupd.coordinator.moves.plan import Current, MoveAction, MoveStep
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 
-MANY = 2 * PART_PLACES + 1
+MANY = 2 * PART_PARTITIONS + 1
 
 
 class Coordinator:
@@ -92,7 +92,7 @@ async def test_offsets_are_committed_and_deleted_in_parts(
     wanted: dict[TopicPartition, Current | None] = dict.fromkeys(places(2 * MANY))
     wanted |= dict.fromkeys(places(MANY), Current(7, 1, "m"))
     await coordinator.write(wanted)
-    assert coordinator.sizes == [PART_PLACES, PART_PLACES, 1] * 2
+    assert coordinator.sizes == [PART_PARTITIONS, PART_PARTITIONS, 1] * 2
     assert coordinator.committed == dict.fromkeys(places(MANY), Current(7, 1, "m"))
     assert f"{2 * MANY} offsets written and read back" in capsys.readouterr().err
 
@@ -106,8 +106,8 @@ async def test_a_refusal_half_way_says_what_was_written(
         await coordinator.write(dict.fromkeys(places(MANY), Current(7)))
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"groupd: {PART_PLACES} of {MANY} partitions refused, such as t-{PART_PLACES}: "
-        f"UNKNOWN_MEMBER_ID. {PART_PLACES} have been written, 1 not tried"
+        f"groupd: {PART_PARTITIONS} of {MANY} partitions refused, such as t-{PART_PARTITIONS}: "
+        f"UNKNOWN_MEMBER_ID. {PART_PARTITIONS} have been written, 1 not tried"
     )
 
 
@@ -119,15 +119,15 @@ async def test_what_may_have_been_written_is_not_called_refused(
     coordinator.refuses, coordinator.hangs_up = 2, hangs_up
     coordinator.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(typer.Exit) as ended:
-        await coordinator.write(dict.fromkeys(places(PART_PLACES + 1), Current(7)))
+        await coordinator.write(dict.fromkeys(places(PART_PARTITIONS + 1), Current(7)))
     assert ended.value.exit_code == 1
     told = capsys.readouterr().err
     error = "NETWORK_EXCEPTION" if hangs_up else "COORDINATOR_NOT_AVAILABLE"
     assert "refused" not in told
     assert ("it did not answer" in told) is hangs_up
     assert told.splitlines()[-1] == (
-        f"groupd: 1 of {PART_PLACES + 1} partitions may have been written, such as "
-        f"t-{PART_PLACES}: {error}. {PART_PLACES} have been written"
+        f"groupd: 1 of {PART_PARTITIONS + 1} partitions may have been written, such as "
+        f"t-{PART_PARTITIONS}: {error}. {PART_PARTITIONS} have been written"
     )
 
 

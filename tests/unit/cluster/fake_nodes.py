@@ -35,7 +35,7 @@ class Ownership:
     async def answering(self, since_ms: int) -> bool:
         return True
 
-    def epoch(self, unit: Unit, since: int = 0) -> int:
+    def leader_epoch(self, unit: Unit, since: int = 0) -> int:
         return 0
 
     def only_leader(self) -> tuple[int, int] | None:

@@ -214,7 +214,7 @@ async def test_a_member_that_reads_and_does_not_commit_makes_its_group_stalled()
         bench.commit("billing", FIRST, 100 + at)
         await bench.rounds(1)
         group = bench.watch.groups["billing"]
-        named = [(one.member_id, one.lag, one.places) for one in group.silent]
+        named = [(one.member_id, one.lag, one.first_partitions) for one in group.silent]
         found.append((group.totals.judgement, named))
     ok, stalled = Judgement.OK, Judgement.STALLED
     assert found == [

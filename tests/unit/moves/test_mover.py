@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.moves.mover import (
-    PART_PLACES,
+    PART_PARTITIONS,
     CannotMove,
     OutcomeNotKnown,
     PlannedMove,
@@ -40,7 +40,7 @@ async def planned(
 ) -> PlannedMove:
     chosen = None if partitions is None else {TOPIC: partitions}
     group = moves.group
-    return await moves.done(planned_reset(group, wanted, group.places(chosen)))
+    return await moves.done(planned_reset(group, wanted, group.partitions_of(chosen)))
 
 
 async def reset(moves: Moves, plan: PlannedMove) -> None:
@@ -60,10 +60,10 @@ async def test_a_move_refused_half_way_says_what_was_written_and_is_not_done_twi
     moves.before(OffsetCommitRequest, 5, lambda: joined.append(moves.bench.ask(join(GROUP), 3)))
     with capture_logs() as lines, pytest.raises(CannotMove) as refused:
         await reset(moves, plan)
-    done = 4 * PART_PLACES
+    done = 4 * PART_PARTITIONS
     assert str(refused.value) == (
-        f"{PART_PLACES} of {MANY} partitions refused, such as t-{done}: UNKNOWN_MEMBER_ID. "
-        f"{done} have been written, {MANY - done - PART_PLACES} not tried"
+        f"{PART_PARTITIONS} of {MANY} partitions refused, such as t-{done}: UNKNOWN_MEMBER_ID. "
+        f"{done} have been written, {MANY - done - PART_PARTITIONS} not tried"
     )
     wanted = {number: 200 if number < done else 300 for number in range(MANY)}
     assert moves.committed() == wanted
@@ -158,7 +158,7 @@ async def test_an_offset_that_has_moved_since_the_plan_is_not_overwritten() -> N
 
 
 async def test_an_offset_that_somebody_moves_meanwhile_is_told() -> None:
-    moves = await committing(PART_PLACES + 1)
+    moves = await committing(PART_PARTITIONS + 1)
     plan = await planned(moves)
     moves.before(OffsetCommitRequest, 2, lambda: moves.bench.ask(commit(GROUP, 200, 0, "mine"), 9))
     with pytest.raises(CannotMove, match=r"all 251 partitions written, but .* 1 of them .* t-0"):
@@ -254,7 +254,7 @@ async def test_offsets_with_long_metadata_are_restored_in_requests_that_fit() ->
 async def test_a_restore_deletes_in_parts_and_has_every_partition_in_the_audit_log() -> None:
     moves = await Moves.made()
     at_ms = await later(moves)
-    count = 2 * PART_PLACES + 1
+    count = 2 * PART_PARTITIONS + 1
     await moves.commit({number: Current(300) for number in range(count)})
     requests: list[int] = []
     for number in (1, 2, 3):

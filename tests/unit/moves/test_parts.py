@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.moves.mover import PART_BYTES, PART_PLACES, parts_of, refused_text
+from groupd.coordinator.moves.mover import PART_BYTES, PART_PARTITIONS, parts_of, refused_text
 from groupd.coordinator.moves.plan import Current
 from groupd.protocol.messages import TopicPartition
 
 
 def test_a_part_has_a_most_of_partitions() -> None:
-    wanted = {("t", number): Current(number) for number in range(2 * PART_PLACES + 1)}
+    wanted = {("t", number): Current(number) for number in range(2 * PART_PARTITIONS + 1)}
     parts = list(parts_of("g", wanted))
-    assert [len(part) for part in parts] == [PART_PLACES, PART_PLACES, 1]
+    assert [len(part) for part in parts] == [PART_PARTITIONS, PART_PARTITIONS, 1]
     assert {place: one for part in parts for place, one in part.items()} == wanted
 
 

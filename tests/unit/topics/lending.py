@@ -207,7 +207,7 @@ class Desk:
             epoch = session.epoch
         else:
             session = self.sessions.find(key, request.epoch)
-            epoch = self.sessions.advance(session)
+            epoch = self.sessions.take_epoch(session)
             await self.sessions.change(session, named, request.forgotten, pace)
         codes = []
         for topic, partition, offset in request.back:
@@ -248,7 +248,7 @@ class Desk:
         lent = [
             (target, one) for target, loans, one in attempt.found if loans.lend(one, request.member)
         ]
-        new = await self.sessions.news(session, begun.epoch, lent, pace)
+        new = await self.sessions.changed_answers(session, begun.epoch, lent, pace)
         return Borrowed(back=begun.back, lent=tuple(one for _, one in new))
 
     @staticmethod

@@ -21,7 +21,7 @@ class Owned(SingleNodeOwnership):
     def leader(self, unit):
         return self.leaders.get(unit)
 
-    def epoch(self, unit, since=0):
+    def leader_epoch(self, unit, since=0):
         return max(-1, self.epochs.get(unit, 0) - since)
 
     def only_leader(self):

@@ -423,7 +423,7 @@ async def test_a_request_that_is_overtaken_while_its_answers_are_looked_through(
     answers = [(target, FetchedPartition(0))] * 300
     epoch = session.epoch
     with pytest.raises(ApiError) as refused:
-        await sessions.news(
-            session, epoch, answers, between_turns(lambda: sessions.advance(session))
+        await sessions.changed_answers(
+            session, epoch, answers, between_turns(lambda: sessions.take_epoch(session))
         )
     assert refused.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
