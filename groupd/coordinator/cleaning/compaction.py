@@ -76,7 +76,6 @@ class TopicCompaction:
         now: Callable[[], Instant],
         rests: Rests,
         config: CoordinatorConfig,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._partitions = partitions
         self._producer_expiration_ms = config.producer_id_expiration_ms
@@ -84,7 +83,7 @@ class TopicCompaction:
         self._logs = logs
         self._now = now
         self._rests = rests
-        self._keys_bytes_max = keys_bytes_max
+        self._keys_bytes_max = KEYS_BYTES_MAX
         self._dirty: dict[str, Dirty] = {}
         self.compacted = Compacted()
 

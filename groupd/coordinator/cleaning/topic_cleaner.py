@@ -16,7 +16,7 @@ from groupd.coordinator.cleaning.compaction import TopicCompaction
 from groupd.coordinator.cleaning.retention import Retention
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, Rests, Sleep
+from groupd.coordinator.runtime.log_cleaning import Rests, Sleep
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.topic import Topic, log_name
 from groupd.coordinator.topics.topic_configs import TopicSettings
@@ -48,7 +48,6 @@ class TopicCleaner:
         clock: Clock,
         *,
         sleep: Sleep = asyncio.sleep,
-        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._catalogue = data_plane.catalogue
         self._config = config
@@ -63,7 +62,6 @@ class TopicCleaner:
             clock.now,
             self._rests,
             config,
-            keys_bytes_max,
         )
         self.failures = 0
         self._retention_alarm = Alarm(clock, self._retention_due)

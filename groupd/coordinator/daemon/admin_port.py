@@ -11,7 +11,7 @@ from groupd.coordinator.admin.groups import GroupRoutes
 from groupd.coordinator.admin.http_messages import ControlHandler
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
-from groupd.coordinator.admin.routes import AdminRoutes, add_telemetry
+from groupd.coordinator.admin.routes import AdminRoutes, telemetry_route
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.advertised import WILDCARDS, address_text
@@ -76,40 +76,34 @@ class DaemonAdmin:
         # Not the broker's queue: a recording repeats what is in that, and requests of clients must
         # not wait for full pages.
         work = LongWork()
+        watch = self._watch = LagWatch(
+            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
+        )
         scrapes = Scrapes(
             parts.broker,
             self._connections,
             parts.transactions,
-            parts.cleaner,
-            parts.topic_cleaner,
-            self._stalls,
-            self._host.collectors,
+            lambda: self._collectors(parts, watch, member),
             work,
         )
         shown = self._shown(parts, kafka)
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
-        watch = self._watch = LagWatch(
-            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
-        )
         audit = parts.security.audit
         own = OwnBroker(parts.broker, parts.store, parts.log_ends, work, audit)
-        groups = (
-            GroupRoutes(parts.broker, work, ends, watch, own)
-            if member is None
-            else GroupRoutes(parts.broker, work, ends, watch, own, member.elsewhere)
-        )
-        scrapes.add(lambda: _lag_collector(parts, watch))
+        elsewhere = None if member is None else member.elsewhere
+        groups = GroupRoutes(parts.broker, work, ends, watch, own, elsewhere)
         routes.add("groups", groups)
         routes.add("events", groups.events)
-        add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
-        scrapes.add(lambda: _security_collector(parts))
-        actions: dict[str, ControlHandler] = {
-            "groups": OffsetPages(parts.broker, own, work).act,
-        }
+        routes.add("telemetry", telemetry_route(parts.data_plane.telemetry, work))
+        actions: dict[str, ControlHandler] = {"groups": OffsetPages(parts.broker, own, work).act}
         self._add_console(parts, member, routes, groups, not_ready, work)
         if member is not None:
-            actions |= _add_cluster(member, routes, scrapes)
+            from groupd.coordinator.cluster.pages import ClusterPages
+
+            pages = ClusterPages(member)
+            routes.add("cluster", pages.show)
+            actions["cluster"] = pages.act
         server = self._made(routes, actions, parts.broker.node.host)
         try:
             self.address = await server.start(*self._wanted)
@@ -120,6 +114,32 @@ class DaemonAdmin:
         self._server = server
         if member is not None:
             member.admin_url = self._url(parts.broker.node.host)
+
+    def _collectors(
+        self, parts: DaemonParts, watch: LagWatch, member: ClusterMember | None
+    ) -> list[Collector]:
+        # Imported at the first scrape, because they need the whole metrics library.
+        from groupd.coordinator.admin.collectors import (
+            LogCollector,
+            SecurityCollector,
+            TelemetryCollector,
+            TopicCleaningCollector,
+        )
+        from groupd.coordinator.admin.lag_metrics import LagCollector
+
+        found: list[Collector] = [
+            LogCollector(parts.cleaner, self._stalls),
+            TopicCleaningCollector(parts.topic_cleaner),
+            *(make() for make in self._host.collectors()),
+            LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
+            TelemetryCollector(parts.data_plane.telemetry),
+            SecurityCollector(parts.security),
+        ]
+        if member is not None:
+            from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
+
+            found += [MembershipCollector(member), PeerCollector(member.peers)]
+        return found
 
     def _add_console(
         self,
@@ -190,29 +210,6 @@ class DaemonAdmin:
         }
 
 
-def _add_cluster(
-    member: ClusterMember, routes: AdminRoutes, scrapes: Scrapes
-) -> Mapping[str, ControlHandler]:
-    """Add the page and the metrics of a node of a cluster. Returns the actions of the page."""
-    from groupd.coordinator.cluster.pages import ClusterPages
-
-    def collector() -> Collector:
-        from groupd.coordinator.cluster.metrics import MembershipCollector
-
-        return MembershipCollector(member)
-
-    def peer_collector() -> Collector:
-        from groupd.coordinator.cluster.metrics import PeerCollector
-
-        return PeerCollector(member.peers)
-
-    pages = ClusterPages(member)
-    routes.add("cluster", pages.show)
-    scrapes.add(collector)
-    scrapes.add(peer_collector)
-    return {"cluster": pages.act}
-
-
 def _no_rows() -> Sequence[Mapping[str, Any]]:
     return ()
 
@@ -221,16 +218,3 @@ def _nodes(member: ClusterMember) -> Sequence[Mapping[str, Any]]:
     from groupd.coordinator.cluster.pages import ClusterPages
 
     return ClusterPages(member).nodes()
-
-
-def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
-    from groupd.coordinator.admin.lag_metrics import LagCollector
-
-    return LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max)
-
-
-def _security_collector(parts: DaemonParts) -> Collector:
-    # Imported at the first scrape, because it needs the whole metrics library.
-    from groupd.coordinator.admin.collectors import SecurityCollector
-
-    return SecurityCollector(parts.security)

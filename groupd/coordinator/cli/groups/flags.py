@@ -23,7 +23,7 @@ class LogLocation(Struct, frozen=True):
     data_dir: Path
     store: str | None
     bootstrap: str | None
-    command_config: Path | None = None
+    command_config: Path | None
 
 
 def log_location(
