@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.admin.access import admin_access
@@ -15,7 +15,7 @@ from groupd.coordinator.admin.routes import AdminRoutes, telemetry_route
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.advertised import WILDCARDS, address_text
-from groupd.coordinator.console.health import HealthParts
+from groupd.coordinator.console.health import HealthParts, Rows
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.daemon.parts import DaemonParts
@@ -97,13 +97,15 @@ class DaemonAdmin:
         routes.add("events", groups.events)
         routes.add("telemetry", telemetry_route(parts.data_plane.telemetry, work))
         actions: dict[str, ControlHandler] = {"groups": OffsetPages(parts.broker, own, work).act}
-        self._add_console(parts, member, routes, groups, not_ready, work)
+        nodes: Rows = tuple  # none
         if member is not None:
             from groupd.coordinator.cluster.pages import ClusterPages
 
             pages = ClusterPages(member)
+            nodes = pages.nodes
             routes.add("cluster", pages.show)
             actions["cluster"] = pages.act
+        self._add_console(parts, nodes, routes, groups, not_ready, work)
         server = self._made(routes, actions, parts.broker.node.host)
         try:
             self.address = await server.start(*self._wanted)
@@ -144,7 +146,7 @@ class DaemonAdmin:
     def _add_console(
         self,
         parts: DaemonParts,
-        member: ClusterMember | None,
+        nodes: Rows,
         routes: AdminRoutes,
         groups: GroupRoutes,
         not_ready: Callable[[], str | None],
@@ -155,10 +157,8 @@ class DaemonAdmin:
             self._connections,
             self._stalls,
             {"store": (self._options.store_url or "sqlite").partition(":")[0]},
-            _no_rows if member is None else lambda: _nodes(member),
-            lambda: {
-                "topics": (len(parts.broker.image.by_name), parts.config.max_topics),
-            },
+            nodes,
+            lambda: {"topics": (len(parts.broker.image.by_name), parts.config.max_topics)},
             not_ready,
         )
         self._console = Console(
@@ -208,13 +208,3 @@ class DaemonAdmin:
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }
-
-
-def _no_rows() -> Sequence[Mapping[str, Any]]:
-    return ()
-
-
-def _nodes(member: ClusterMember) -> Sequence[Mapping[str, Any]]:
-    from groupd.coordinator.cluster.pages import ClusterPages
-
-    return ClusterPages(member).nodes()
