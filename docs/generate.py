@@ -20,9 +20,9 @@ if __name__ == "__main__":
 
 from docs.packages import picture  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
-from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
+from groupd.coordinator.cli.show_config import span  # noqa: E402
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, WITHOUT_EFFECT  # noqa: E402
-from groupd.coordinator.config.settings import descriptions  # noqa: E402
+from groupd.coordinator.config.settings import descriptions, setting_text  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
@@ -133,7 +133,7 @@ def config_page() -> str:
         for key, about in entries.items():
             entry = FIELDS_BY_KEY[key]
             bounds = span(entry).replace("|", "\\|")
-            value = shown(entry.default)
+            value = setting_text(entry.default)
             default = f"`{value}`" if value else "not set"
             lines.append(f"| `{key}` | {default} | {bounds} | {about.meaning} | {about.why} |")
         lines.append("")

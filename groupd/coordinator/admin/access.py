@@ -176,9 +176,9 @@ class AdminAccess:
 
     def __init__(
         self,
-        anonymous: Role | None = Role.ADMIN,
-        tokens: Tokens | None = None,
-        roles: Mapping[str, Role] | None = None,
+        anonymous: Role | None,
+        tokens: Tokens | None,
+        roles: Mapping[str, Role],
         *,
         metrics_open: bool = False,
         elapsed: Callable[[], float] = time.monotonic,
@@ -186,7 +186,7 @@ class AdminAccess:
         self.metrics_open = metrics_open
         self._anonymous = anonymous
         self._tokens = tokens
-        self._roles = roles or {}
+        self._roles = roles
         self._failures = RecentFailures(FAILURES_MAX, ADDRESSES_MAX, elapsed)
 
     async def refusal(self, caller: Caller, needed: Role) -> HttpReply | None:

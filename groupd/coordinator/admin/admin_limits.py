@@ -129,7 +129,7 @@ class AdminHosts:
     address of the pod, and published and forwarded ports have addresses that the daemon does not
     know."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self._names = {LOCAL, *(_plain(name) for name in names)}
 
     def allow(self, host: str | None) -> bool:

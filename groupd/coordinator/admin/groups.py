@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,7 +25,7 @@ from groupd.coordinator.admin.http_messages import (
     refusal,
     text,
 )
-from groupd.coordinator.admin.pages import Window, json_steps, next_page, paged, plain, window
+from groupd.coordinator.admin.pages import json_steps, paged, plain, window
 from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.slices import Pace, Steps, smallest
 from groupd.coordinator.history.replay import BeforeHistory
@@ -84,7 +85,8 @@ class GroupRoutes:
     """The routes for groups. A group id with slashes is written percent-encoded. `work` makes
     everything in slices. `watch`: the lag of groups. `ends`: the ends of the logs that this process
     has open; for all other logs, the last round of `watch` has them. `own` has the last moves of
-    offsets. `elsewhere(group_id)`: the node that serves a group; None if this node does."""
+    offsets. `elsewhere(group_id)`: the node that serves a group; None if this node does. It is None
+    without a cluster."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class GroupRoutes:
         ends: Ends,
         watch: LagWatch,
         own: OwnBroker,
-        elsewhere: Callable[[str], Elsewhere | None] = lambda group_id: None,
+        elsewhere: Callable[[str], Elsewhere | None] | None,
     ) -> None:
         self._broker = broker
         self._work = work
@@ -103,8 +105,10 @@ class GroupRoutes:
         self._elsewhere = elsewhere
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
-        if len(request.path) > 1 and (other := self._elsewhere(request.path[1])) is not None:
-            return _sent_on(request, other)
+        if self._elsewhere is not None and len(request.path) > 1:
+            other = self._elsewhere(request.path[1])
+            if other is not None:
+                return _sent_on(request, other)
         match request.path:
             case (_,):
                 return await self._work.run(self._list(request))
@@ -142,7 +146,7 @@ class GroupRoutes:
         )
         rows = self._rows(found, "trend" in request.query)
         page = yield from json_steps(rows, wanted.limit)
-        return paged(request, wanted, page, "group_id", "")
+        return paged(request, wanted, page, "", itemgetter("group_id"))
 
     def _group_ids(self) -> Iterator[tuple[str, int]]:
         """The ids of all groups, each with the number of its shard, because to look that up costs
@@ -190,12 +194,16 @@ class GroupRoutes:
         shown, more = found
         yield from add_lag(shown, self._ends)
         yield from add_judgement(shown, self._watch)
-        return (yield from _offsets_page(request, wanted, shown, more))
+        page = yield from json_steps(shown, wanted.limit)
+        if more:
+            page.cut.setdefault("partitions", shown["partitions"][-1])
+        return paged(request, wanted, page, "partitions", _partition_name)
 
     async def _moves(self, group_id: str) -> HttpReply:
         shard = served_shard(self._broker, group_id)
         with refused_moves():
-            return as_json(await self._own.last_moves(shard, group_id), compact=True)
+            moves = await self._own.last_moves(shard, group_id)
+        return await self._work.run(plain(moves))
 
     def _page(self, request: HttpRequest, group_id: str, name: str) -> Steps[HttpReply]:
         shard = served_shard(self._broker, group_id)
@@ -225,7 +233,7 @@ class GroupRoutes:
         page = yield from json_steps(shown, wanted.limit)
         if len(page.body) <= INDENTED_BYTES and not page.cut:
             return HttpReply(json.format(page.body, indent=2) + b"\n", JSON)
-        return paged(request, wanted, page, "member_id", "members")
+        return paged(request, wanted, page, "members", itemgetter("member_id"))
 
 
 def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
@@ -236,20 +244,6 @@ def _sent_on(request: HttpRequest, other: Elsewhere) -> HttpReply:
     path = path_of(request.path)
     query = f"?{urlencode(request.query)}" if request.query else ""
     return text(other.told, 307, (("Location", f"{other.admin_url}{path}{query}"),))
-
-
-def _offsets_page(
-    request: HttpRequest, wanted: Window, shown: dict[str, Any], more: bool
-) -> Steps[HttpReply]:
-    """The page for the result of `offsets_steps`."""
-    page = yield from json_steps(shown, wanted.limit)
-    rows = shown["partitions"]
-    last = page.cut.get("partitions") or (rows[-1] if more else None)
-    if last is None:
-        return HttpReply(page.body, JSON)
-    return HttpReply(
-        page.body, JSON, headers=next_page(request, _partition_name(last), wanted.limit)
-    )
 
 
 def _partition_name(row: Mapping[str, Any]) -> str:

@@ -45,11 +45,9 @@ def text(body: str, status: int = 200, headers: Headers = ()) -> HttpReply:
     return HttpReply(body.encode() + b"\n", status=status, headers=headers)
 
 
-def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
-    """A JSON reply, indented for people unless it is `compact`. For values that may be very long,
-    use `pages`."""
-    body = json.encode(value) if compact else json.format(json.encode(value), indent=2)
-    return HttpReply(body + b"\n", JSON, status)
+def as_json(value: Any, status: int = 200) -> HttpReply:
+    """A JSON reply, indented for people. For values that may be long, use `pages`."""
+    return HttpReply(json.format(json.encode(value), indent=2) + b"\n", JSON, status)
 
 
 class Refusal(Exception):
@@ -75,8 +73,7 @@ class HttpStream(Struct, frozen=True):
     is gone."""
 
     events: AsyncGenerator[StreamEvent, None]
-    first: list[StreamEvent] = field(default_factory=list)
-    content_type: str = "text/event-stream"
+    first: list[StreamEvent]
 
 
 Answer = HttpReply | HttpStream

@@ -96,19 +96,19 @@ class AdminServer:
     def __init__(
         self,
         handler: HttpHandler,
-        control: ControlHandler | None = None,
-        hosts: Iterable[str] = (),
-        access: AdminAccess | None = None,
-        tls: AdminTls | None = None,
-        actions: Mapping[str, ControlHandler] | None = None,
-        wake: Callable[[], None] = lambda: None,
+        control: ControlHandler | None,
+        hosts: Iterable[str],
+        access: AdminAccess,
+        tls: AdminTls | None,
+        actions: Mapping[str, ControlHandler],
+        wake: Callable[[], None],
     ) -> None:
         self._handler = handler
         self._wake = wake
-        self._actions = actions or {}
+        self._actions = actions
         self._control = control
         self._hosts = AdminHosts(hosts)
-        self._access = access or AdminAccess()
+        self._access = access
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None

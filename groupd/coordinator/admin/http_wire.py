@@ -115,7 +115,7 @@ async def send_stream(
     piece of `PIECE_BYTES`: there is no limit for a whole event, because events may be long and the
     network slow."""
     headers = [
-        ("Content-Type", stream.content_type),
+        ("Content-Type", "text/event-stream"),
         ("Cache-Control", "no-store"),
         ("Connection", "close"),
     ]

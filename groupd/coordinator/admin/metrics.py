@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -164,12 +164,11 @@ def make_registry(
     broker: Broker,
     connections: ConnectionStats,
     transactions: TransactionCoordinator,
-    more: Iterable[Callable[[], Collector]] = (),
-    since: Beginning | None = None,
+    more: Iterable[Collector],
+    since: Beginning,
 ) -> MetricsRegistry:
     """A new registry, so that several daemons fit into one process. `since`: the moment from which
-    rates are first measured; by default now."""
-    since = since or Beginning(broker.clock)
+    rates are first measured."""
     registry = MetricsRegistry()
     registry.register(GroupMetrics(broker, since))
     ProcessCollector(registry=registry)
@@ -177,6 +176,6 @@ def make_registry(
     GCCollector(registry=registry)
     registry.register(CoordinatorCollector(broker, connections))
     registry.register(TransactionMetrics(transactions))
-    for make in more:
-        registry.register(make())
+    for collector in more:
+        registry.register(collector)
     return registry

@@ -7,7 +7,7 @@ A list has `?limit=` items, those behind `after=`. The header `Link` of a page l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from types import NoneType
 from typing import Any
@@ -67,13 +67,15 @@ def plain(value: Any) -> Steps[HttpReply]:
     return HttpReply(page.body, JSON)
 
 
-def paged(request: HttpRequest, wanted: Window, page: Encoded, key: str, name: str) -> HttpReply:
-    """The reply with a page. If the list `name`, whose items have `key`, goes on, it has a link to
-    the next page."""
+def paged(
+    request: HttpRequest, wanted: Window, page: Encoded, name: str, key: Callable[[Any], str]
+) -> HttpReply:
+    """The reply with a page. If the list `name` goes on, it has a link to the next page, whose
+    `after` is `key` of the last item."""
     if name not in page.cut:
         return HttpReply(page.body, JSON)
     last = page.cut[name]
-    after = last[key] if last is not None else wanted.after or ""
+    after = key(last) if last is not None else wanted.after or ""
     return HttpReply(page.body, JSON, headers=next_page(request, after, wanted.limit))
 
 

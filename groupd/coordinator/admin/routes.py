@@ -5,7 +5,8 @@ client that has sent telemetry requests, and what it pushed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import Any
 
 from groupd.coordinator.admin.http_messages import (
     Answer,
@@ -22,9 +23,6 @@ from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, Coordina
 from groupd.coordinator.core.slices import smallest
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.topics.telemetry import Telemetry, read_id
-
-if TYPE_CHECKING:
-    from prometheus_client.registry import Collector
 
 AdminRoute = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
@@ -86,10 +84,8 @@ class AdminRoutes:
 # Telemetry ----------------------------------------------------------------------------------
 
 
-def add_telemetry(
-    routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry, work: LongWork
-) -> None:
-    """Adds the route `/telemetry`, and the counters of telemetry to `/metrics`."""
+def telemetry_route(telemetry: Telemetry, work: LongWork) -> AdminRoute:
+    """The route `/telemetry`."""
 
     def steps(request: HttpRequest) -> Generator[None, None, HttpReply]:
         wanted = window(request)
@@ -98,19 +94,12 @@ def add_telemetry(
             telemetry.instances(), wanted.limit + 1, lambda instance: instance > after
         )
         page = yield from json_steps(map(telemetry.shown, instances), wanted.limit)
-        return paged(request, wanted, page, "client_instance_id", "")
+        return paged(request, wanted, page, "", itemgetter("client_instance_id"))
 
     async def page(request: HttpRequest) -> HttpReply:
         return await work.run(steps(request))
 
-    def collector() -> Collector:
-        # This is imported late, at the first scrape, like the whole library.
-        from groupd.coordinator.admin.collectors import TelemetryCollector
-
-        return TelemetryCollector(telemetry)
-
-    routes.add("telemetry", page)
-    scrapes.add(collector)
+    return page
 
 
 def _instance(shown: str | None) -> bytes:

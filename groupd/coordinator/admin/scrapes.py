@@ -8,17 +8,14 @@ meanwhile. Rates are still measured from the start of the daemon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
 from groupd.coordinator.admin.rates import Beginning
-from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 
@@ -29,55 +26,36 @@ if TYPE_CHECKING:
 
 
 class Scrapes:
-    """The scrapes of a daemon. `collectors()`: the collectors of parts that this class does not
-    know."""
+    """The scrapes of a daemon. `more()` makes the collectors of its other parts."""
 
     def __init__(
         self,
         broker: Broker,
         connections: ConnectionStats,
         transactions: TransactionCoordinator,
-        cleaner: Cleaner,
-        topic_cleaner: TopicCleaner,
-        stalls: LoopStalls,
-        collectors: Callable[[], Sequence[Callable[[], Collector]]],
+        more: Callable[[], Iterable[Collector]],
         work: LongWork,
     ) -> None:
         self._parts = (broker, connections, transactions)
-        self._log_parts = (cleaner, stalls)
-        self._topic_cleaner = topic_cleaner
         self._since = Beginning(broker.clock)
-        self._collectors = collectors
-        self._more: list[Callable[[], Collector]] = []
+        self._more = more
         self._work = work
         self._registry: MetricsRegistry | None = None
         self._scrape: asyncio.Future[HttpReply] | None = None
         """The scrape that is under way, if there is one."""
-
-    def add(self, make: Callable[[], Collector]) -> None:
-        """Adds a collector. Call it before the first scrape."""
-        assert self._registry is None
-        self._more.append(make)
 
     async def _prepared(self) -> MetricsRegistry:
         """The registry, ready for one scrape."""
         if self._registry is None:
             await asyncio.to_thread(import_module, "groupd.coordinator.admin.metrics")
             # Another scrape may have waited for the same import and made the registry.
-            self._registry = self._registry or self._made()
+            from groupd.coordinator.admin.metrics import make_registry
+
+            self._registry = self._registry or make_registry(
+                *self._parts, self._more(), self._since
+            )
         await self._registry.prepare(self._work)
         return self._registry
-
-    def _made(self) -> MetricsRegistry:
-        from groupd.coordinator.admin.collectors import LogCollector, TopicCleaningCollector
-        from groupd.coordinator.admin.metrics import make_registry
-
-        own = [
-            lambda: LogCollector(*self._log_parts),
-            lambda: TopicCleaningCollector(self._topic_cleaner),
-        ]
-        more = [*own, *self._collectors(), *self._more]
-        return make_registry(*self._parts, more, self._since)
 
     async def page(self, _: HttpRequest) -> HttpReply:
         """The route `/metrics`."""

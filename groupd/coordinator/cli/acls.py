@@ -44,8 +44,8 @@ from groupd.protocol.messages.acls import (
 COLUMNS = ("resource_type", "name", "pattern_type", "principal", "host", "operation", "permission")
 
 app = typer.Typer(
-    help="ACLs: who may do what with topics, groups, transactional ids and the cluster. They count "
-    "where the broker has an authorizer.class.name.",
+    help="ACLs: who may do what with topics, groups, transactional ids and the cluster. They take "
+    "effect if the broker has an authorizer.class.name.",
     no_args_is_help=True,
 )
 
@@ -64,8 +64,8 @@ PatternOption = Annotated[
     str,
     typer.Option(
         "--resource-pattern-type",
-        help="literal, or prefixed: all resources whose names begin so. To list and to remove also "
-        "any, and match: what would apply to a resource of that name.",
+        help="literal; or prefixed, for all resources whose names begin with the given one. list "
+        "and remove also take any, and match: the ACLs that apply to a resource of that name.",
     ),
 ]
 Allowed = Annotated[
@@ -114,7 +114,7 @@ def list_acls(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Show the ACLs of the resources that are named; without any, all ACLs."""
+    """Show the ACLs of the named resources, or all ACLs if no resource is named."""
     # Imported here, because `--help` needs no connections.
     from groupd.coordinator.cli.kafka.cluster import asked_cluster
 
@@ -152,8 +152,8 @@ def add(
     consumer: Consumer = False,
     idempotent: Idempotent = False,
 ) -> None:
-    """Make ACLs: one for every principal, host, operation and resource that is named. ACLs that
-    exist already stay."""
+    """Create an ACL for each combination of the named principals, hosts, operations and resources.
+    ACLs that exist already stay."""
     # Imported here, because `--help` needs no connections.
     from groupd.coordinator.cli.kafka.cluster import asked_cluster
 
@@ -191,8 +191,8 @@ def remove(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Delete ACLs, and print them: the ACLs that `add` makes with the same flags; without
-    principals, all ACLs of the resources that are named."""
+    """Delete ACLs, and print them. With principals, it deletes the ACLs that `add` creates with the
+    same flags; without principals, all ACLs of the named resources."""
     # Imported here, because `--help` needs no connections.
     from groupd.coordinator.cli.kafka.cluster import asked_cluster
 

@@ -64,8 +64,8 @@ class AdminPort(Struct, frozen=True):
     """The address of the port, and what a command needs for access. `tls` None: plain HTTP."""
 
     address: str
-    token: str | None = None
-    tls: ssl.SSLContext | None = None
+    token: str | None
+    tls: ssl.SSLContext | None
 
     def get(self, path: str, timeout_s: float = TIMEOUT_S, *, follow: bool = True) -> AdminReply:
         """`follow`: if the answer redirects to another node, ask that node. Raises NoAnswer."""
@@ -78,10 +78,10 @@ class AdminPort(Struct, frozen=True):
         path = url.path + (f"?{url.query}" if url.query else "")
         return replace(self, address=url.netloc).get(path, timeout_s, follow=False)
 
-    def post(self, path: str, timeout_s: float = TIMEOUT_S) -> AdminReply:
+    def post(self, path: str) -> AdminReply:
         """Asks for a change that `path` describes. Raises NoAnswer."""
         # Web pages of other sites cannot send this content type unless the server allows it (CORS).
-        return self._ask("POST", path, {"Content-Type": "application/json"}, timeout_s)
+        return self._ask("POST", path, {"Content-Type": "application/json"}, TIMEOUT_S)
 
     def _ask(self, method: str, path: str, headers: dict[str, str], timeout_s: float) -> AdminReply:
         host, port = real_port(self.address, "--admin")

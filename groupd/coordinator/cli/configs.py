@@ -148,16 +148,18 @@ class ConfigPlace(Struct, frozen=True):
 def describe(
     name: Name,
     entity: EntityType,
-    every: Annotated[bool, typer.Option("--all", help="Also values that are defaults.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also settings that have their default.")
+    ] = False,
     bootstrap_server: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """The settings that are no defaults, and where each value comes from.
+    """Show the settings that do not have their default, and where each value comes from.
 
-    Source: topic, group or broker: it is set for this one; "all brokers": it is set for all of
-    them; static: from the broker's own file or flags.
+    The source is topic, group or broker if the value is set for this one, "all brokers" if it is
+    set for all of them, and static if it is in the broker's own file or flags.
 
     Example: groupd configs describe --entity topic orders --all
     """
@@ -187,7 +189,7 @@ def set_configs(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Set values, all or none, and print what has changed. Nothing is asked.
+    """Set values, and print what has changed. If one value is refused, none is set.
 
     Example: groupd configs set --entity topic orders retention.ms=86400000
     """
@@ -206,8 +208,7 @@ def delete(
     output: Format = "table",
     wide: Wide = False,
 ) -> None:
-    """Delete values, so that the default or a broker's value holds again, and print what has
-    changed. Nothing is asked.
+    """Delete values, and print what has changed. The default or a broker's value holds again.
 
     Example: groupd configs delete --entity group billing consumer.session.timeout.ms
     """

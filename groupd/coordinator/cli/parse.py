@@ -57,6 +57,9 @@ def _number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
+DEFAULT_DATA_DIR = Path("./groupd-data")
+
+
 def directory(text: str | Path) -> Path:
     """Returns a path, and refuses "". A shell makes "" from a variable that is not set, and pathlib
     would take it for the current directory. typer uses this function as a parser and also calls it

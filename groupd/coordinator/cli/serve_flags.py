@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import Struct, structs
 
-from groupd.coordinator.cli.parse import directory
+from groupd.coordinator.cli.parse import DEFAULT_DATA_DIR, directory
 
 WORKERS_MAX = 64
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -52,7 +52,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     ] = DEFAULT_ADMIN
     data_dir: Annotated[
         Path, Flag("Where the embedded store lives.", read=directory, metavar="DIR")
-    ] = Path("./groupd-data")
+    ] = DEFAULT_DATA_DIR
     store: Annotated[
         str | None,
         Flag(

@@ -23,15 +23,10 @@ def span(entry: Field[Any]) -> str:
     return f">= {low}" if high is None else f"{low} to {high}"
 
 
-def shown(value: Any) -> str:
-    """Returns a value as a config file has it; empty if it is not set."""
-    return setting_text(value)
-
-
 def show_config() -> None:
     """List every config key: its default, range and meaning, and when to change it."""
     for key, entry in sorted(FIELDS_BY_KEY.items()):
         bounds = span(entry)
-        typer.echo(f"{key}={shown(entry.default)}" + (f"  [{bounds}]" if bounds else ""))
+        typer.echo(f"{key}={setting_text(entry.default)}" + (f"  [{bounds}]" if bounds else ""))
         about = described(key)
         typer.echo(f"    {about.meaning} {about.why}")

@@ -41,11 +41,9 @@ def or_dash(value: object) -> object:
     """Returns the value, "-" for None and ""."""
     if value is None or value == "":
         return "-"
-    return (
-        value
-        if isinstance(value, str | int)
-        else json.format(json.encode(value), indent=0).decode()
-    )
+    if isinstance(value, str | int):
+        return value
+    return json.format(json.encode(value), indent=0).decode()
 
 
 def output_width() -> int:

@@ -66,7 +66,7 @@ def describe(
     """The partitions of topics: who leads them, who replicates them, their first offset and their
     end.
 
-    `records` counts offsets: what was compacted and markers of transactions are among them.
+    `records` is the end minus the start, so compacted records and transaction markers count, too.
 
     Example: groupd topics describe orders payments
     """

@@ -93,9 +93,7 @@ def add(
     command_config: CommandConfig = None,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(
-            help="SCRAM-SHA-256 or SCRAM-SHA-512; may be given twice; none: SCRAM-SHA-512."
-        ),
+        typer.Option(help="SCRAM-SHA-256 or SCRAM-SHA-512 (if none is given); may be given twice."),
     ] = None,
     iterations: Annotated[
         int, typer.Option(help="How often the password is hashed, 4096 to 16384.")
@@ -103,12 +101,12 @@ def add(
     password_file: Annotated[
         Path | None,
         typer.Option(
-            help="The password is the first line of this file; without it, of stdin, or it is "
-            "asked for."
+            help="The password is the first line of this file. Without a file it is the first "
+            "line of stdin; on a terminal it is asked for."
         ),
     ] = None,
 ) -> None:
-    """Make a user, or give one a new password. Open connections stay as they are."""
+    """Create a user, or set a new password. Open connections stay as they are."""
     # Imported here, because `--help` needs no connections.
     from groupd.coordinator.cli.kafka.cluster import asked_cluster
 

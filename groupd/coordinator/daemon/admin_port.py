@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.admin.access import admin_access
@@ -11,11 +11,11 @@ from groupd.coordinator.admin.groups import GroupRoutes
 from groupd.coordinator.admin.http_messages import ControlHandler
 from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
-from groupd.coordinator.admin.routes import AdminRoutes, add_telemetry
+from groupd.coordinator.admin.routes import AdminRoutes, telemetry_route
 from groupd.coordinator.admin.scrapes import Scrapes
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.advertised import WILDCARDS, address_text
-from groupd.coordinator.console.health import HealthParts
+from groupd.coordinator.console.health import HealthParts, Rows
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.daemon.parts import DaemonParts
@@ -76,40 +76,36 @@ class DaemonAdmin:
         # Not the broker's queue: a recording repeats what is in that, and requests of clients must
         # not wait for full pages.
         work = LongWork()
+        watch = self._watch = LagWatch(
+            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
+        )
         scrapes = Scrapes(
             parts.broker,
             self._connections,
             parts.transactions,
-            parts.cleaner,
-            parts.topic_cleaner,
-            self._stalls,
-            self._host.collectors,
+            lambda: self._collectors(parts, watch, member),
             work,
         )
         shown = self._shown(parts, kafka)
         routes = AdminRoutes(self._options.config, shown, scrapes, not_ready)
         ends = parts.data_plane.partitions.ends
-        watch = self._watch = LagWatch(
-            parts.broker, parts.log_ends, SystemClock(), work, self._options.config
-        )
         audit = parts.security.audit
         own = OwnBroker(parts.broker, parts.store, parts.log_ends, work, audit)
-        groups = (
-            GroupRoutes(parts.broker, work, ends, watch, own)
-            if member is None
-            else GroupRoutes(parts.broker, work, ends, watch, own, member.elsewhere)
-        )
-        scrapes.add(lambda: _lag_collector(parts, watch))
+        elsewhere = None if member is None else member.elsewhere
+        groups = GroupRoutes(parts.broker, work, ends, watch, own, elsewhere)
         routes.add("groups", groups)
         routes.add("events", groups.events)
-        add_telemetry(routes, scrapes, parts.data_plane.telemetry, work)
-        scrapes.add(lambda: _security_collector(parts))
-        actions: dict[str, ControlHandler] = {
-            "groups": OffsetPages(parts.broker, own, work).act,
-        }
-        self._add_console(parts, member, routes, groups, not_ready, work)
+        routes.add("telemetry", telemetry_route(parts.data_plane.telemetry, work))
+        actions: dict[str, ControlHandler] = {"groups": OffsetPages(parts.broker, own, work).act}
+        nodes: Rows = tuple  # none
         if member is not None:
-            actions |= _add_cluster(member, routes, scrapes)
+            from groupd.coordinator.cluster.pages import ClusterPages
+
+            pages = ClusterPages(member)
+            nodes = pages.nodes
+            routes.add("cluster", pages.show)
+            actions["cluster"] = pages.act
+        self._add_console(parts, nodes, routes, groups, not_ready, work)
         server = self._made(routes, actions, parts.broker.node.host)
         try:
             self.address = await server.start(*self._wanted)
@@ -121,10 +117,36 @@ class DaemonAdmin:
         if member is not None:
             member.admin_url = self._url(parts.broker.node.host)
 
+    def _collectors(
+        self, parts: DaemonParts, watch: LagWatch, member: LocalNode | None
+    ) -> list[Collector]:
+        # Imported at the first scrape, because they need the whole metrics library.
+        from groupd.coordinator.admin.collectors import (
+            LogCollector,
+            SecurityCollector,
+            TelemetryCollector,
+            TopicCleaningCollector,
+        )
+        from groupd.coordinator.admin.lag_metrics import LagCollector
+
+        found: list[Collector] = [
+            LogCollector(parts.cleaner, self._stalls),
+            TopicCleaningCollector(parts.topic_cleaner),
+            *(make() for make in self._host.collectors()),
+            LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
+            TelemetryCollector(parts.data_plane.telemetry),
+            SecurityCollector(parts.security),
+        ]
+        if member is not None:
+            from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
+
+            found += [MembershipCollector(member), PeerCollector(member.peers)]
+        return found
+
     def _add_console(
         self,
         parts: DaemonParts,
-        member: LocalNode | None,
+        nodes: Rows,
         routes: AdminRoutes,
         groups: GroupRoutes,
         not_ready: Callable[[], str | None],
@@ -135,10 +157,8 @@ class DaemonAdmin:
             self._connections,
             self._stalls,
             {"store": (self._options.store_url or "sqlite").partition(":")[0]},
-            _no_rows if member is None else lambda: _nodes(member),
-            lambda: {
-                "topics": (len(parts.broker.image.by_name), parts.config.max_topics),
-            },
+            nodes,
+            lambda: {"topics": (len(parts.broker.image.by_name), parts.config.max_topics)},
             not_ready,
         )
         self._console = Console(
@@ -188,49 +208,3 @@ class DaemonAdmin:
             "data_dir": str(options.data_dir),
             "store": (options.store_url or "sqlite").partition(":")[0],
         }
-
-
-def _add_cluster(
-    member: LocalNode, routes: AdminRoutes, scrapes: Scrapes
-) -> Mapping[str, ControlHandler]:
-    """Add the page and the metrics of a node of a cluster. Returns the actions of the page."""
-    from groupd.coordinator.cluster.pages import ClusterPages
-
-    def collector() -> Collector:
-        from groupd.coordinator.cluster.metrics import MembershipCollector
-
-        return MembershipCollector(member)
-
-    def peer_collector() -> Collector:
-        from groupd.coordinator.cluster.metrics import PeerCollector
-
-        return PeerCollector(member.peers)
-
-    pages = ClusterPages(member)
-    routes.add("cluster", pages.show)
-    scrapes.add(collector)
-    scrapes.add(peer_collector)
-    return {"cluster": pages.act}
-
-
-def _no_rows() -> Sequence[Mapping[str, Any]]:
-    return ()
-
-
-def _nodes(member: LocalNode) -> Sequence[Mapping[str, Any]]:
-    from groupd.coordinator.cluster.pages import ClusterPages
-
-    return ClusterPages(member).nodes()
-
-
-def _lag_collector(parts: DaemonParts, watch: LagWatch) -> Collector:
-    from groupd.coordinator.admin.lag_metrics import LagCollector
-
-    return LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max)
-
-
-def _security_collector(parts: DaemonParts) -> Collector:
-    # Imported at the first scrape, because it needs the whole metrics library.
-    from groupd.coordinator.admin.collectors import SecurityCollector
-
-    return SecurityCollector(parts.security)

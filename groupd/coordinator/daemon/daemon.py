@@ -170,7 +170,7 @@ class Daemon:
             self._warn_of_readers()
             store = self._store = await self._opened(self._store)
             trouble = "read"
-            self._member = await self._connect_to_cluster(listeners)
+            await self._connect_to_cluster(listeners)
             await host.run("assemble", lambda: self._assemble(store, assignors, clock))
             parts = self.parts
             tracing.follow(parts.broker.events.listeners, parts.config.node_id)
@@ -236,11 +236,11 @@ class Daemon:
             wrap=self._wrap,
         )
 
-    async def _connect_to_cluster(self, listeners: tuple[Listener, ...]) -> LocalNode | None:
-        """Returns this node's part in its cluster, with its id; None without a cluster. Raises
-        StoreRefused, ConfigError, LogError."""
+    async def _connect_to_cluster(self, listeners: tuple[Listener, ...]) -> None:
+        """If this is a node of a cluster, find out which one. Raises StoreRefused, ConfigError,
+        LogError."""
         if not self.options.cluster:
-            return None
+            return
         from groupd.coordinator.cluster.local_node import member_of
         from groupd.coordinator.security.inter_broker import inter_broker_listener, peer_security
 
@@ -248,9 +248,8 @@ class Daemon:
         used = inter_broker_listener(config, listeners)
         security = peer_security(config, used, self._tls.get(used.name))
         assert self._store is not None
-        member = member_of(config, self._store, self.options.data_dir, used.name, security)
-        await member.connect()
-        return member
+        self._member = member_of(config, self._store, self.options.data_dir, used.name, security)
+        await self._member.connect()
 
     async def _open_ports(self, listeners: tuple[Listener, ...]) -> None:
         """Open the listeners and the admin port. Raises CannotListen, ConfigError, LogError."""

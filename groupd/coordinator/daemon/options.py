@@ -13,9 +13,9 @@ class DaemonOptions(Struct, frozen=True):
     """Settings from the command line. Addresses are (host, port); port 0 = any free one. `admin`
     None: no admin port."""
 
-    listen: tuple[str, int] = ("127.0.0.1", 9092)
+    listen: tuple[str, int]
+    admin: tuple[str, int] | None
     advertised: tuple[str, int] | None = None
-    admin: tuple[str, int] | None = ("127.0.0.1", 9644)
     data_dir: Path = Path("groupd-data")
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()

@@ -62,8 +62,8 @@ class Coordinator(Protocol):
 
 
 class DaemonParts:
-    """The parts, complete and not started yet: `assemble` makes and starts them. Then `announce`
-    and `load`, and `finish` at the end."""
+    """All parts of a daemon. `assemble` makes and starts them. After it call `announce` and `load`,
+    and `finish` at the end."""
 
     def __init__(
         self,
@@ -77,7 +77,8 @@ class DaemonParts:
         member: LocalNode | None,
         wrap: Callable[[Requests], Requests] | None,
     ) -> None:
-        """As `assemble`; `changes`: all changes of the catalogue, also of its other nodes."""
+        """`changes`: all changes of the catalogue. `cluster_id`: the cluster's id in the store. The
+        others: see `assemble`."""
         self.config = config
         self.clock = clock
         self.store = store

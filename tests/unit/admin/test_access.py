@@ -94,18 +94,18 @@ async def test_refusals_say_how_to_come_in(access: AdminAccess) -> None:
 
 
 async def test_without_credentials_one_may_do_what_anonymous_may(tmp_path: Path) -> None:
-    reads = AdminAccess(Role.READ, Tokens(token_file(tmp_path)))
+    reads = AdminAccess(Role.READ, Tokens(token_file(tmp_path)), {})
     assert await status(reads, Caller(HERE)) == 200
     assert await status(reads, Caller(HERE), Role.ADMIN) == 401
     assert await status(reads, bearer(STRANGER)) == 401
-    assert await status(AdminAccess(), Caller(HERE), Role.ADMIN) == 200
+    assert await status(AdminAccess(Role.ADMIN, None, {}), Caller(HERE), Role.ADMIN) == 200
 
 
 async def test_wrong_tokens_are_logged_without_them_and_are_too_many_while_right_ones_come_in(
     tmp_path: Path,
 ) -> None:
     clock = Seconds()
-    access = AdminAccess(None, Tokens(token_file(tmp_path)), elapsed=clock)
+    access = AdminAccess(None, Tokens(token_file(tmp_path)), {}, elapsed=clock)
     with capture_logs() as logs:
         for _ in range(FAILURES_MAX):
             assert await status(access, bearer(STRANGER)) == 401

@@ -14,10 +14,11 @@ import pytest
 from groupd.coordinator.admin import http_server as admin_http
 from groupd.coordinator.admin.admin_limits import REQUESTS_MAX
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, refusal, text
-from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer
+from groupd.coordinator.admin.http_server import UNASKED_MAX
 from groupd.coordinator.admin.pages import PAGE_BYTES
 from groupd.coordinator.runtime.long_work import SLICE_NS, LongWork
 from tests.support.loop_turns import until
+from tests.unit.admin.servers import server_of
 
 DEADLINE_S = 10.0
 UNREAD = b"x" * (2 * PAGE_BYTES)
@@ -36,8 +37,8 @@ class Port:
         self.steps = 0
         """The steps of endless pages; one step is a slice."""
         self._work = LongWork(count(step=SLICE_NS).__next__)
-        self.server = AdminServer(
-            self._answer, self._control, ["ops.example"], actions={"cluster": self._act}
+        self.server = server_of(
+            self._answer, self._control, hosts=["ops.example"], actions={"cluster": self._act}
         )
         self.address = ("", 0)
         self._open: list[socket.socket] = []

@@ -74,7 +74,9 @@ class Pages:
         self.work = Counting()
         work = cast("LongWork", self.work)
         watch = LagWatch(bench.broker, Mock(), bench.clock, work, bench.broker.config)
-        self.routes = GroupRoutes(bench.broker, work, lambda topic, number: (0, 10), watch, Mock())
+        self.routes = GroupRoutes(
+            bench.broker, work, lambda topic, number: (0, 10), watch, Mock(), None
+        )
         self.state = bench.shard.shard.state
         self.offsets = bench.shard.shard.offsets.store
 

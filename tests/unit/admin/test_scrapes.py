@@ -34,7 +34,7 @@ class Families(Collector):
 async def test_scrapes_at_the_same_time_share_one() -> None:
     bench = await Bench().start()
     none = cast("Any", None)
-    scrapes = Scrapes(bench.broker, none, none, none, none, none, list, LongWork())
+    scrapes = Scrapes(bench.broker, none, none, list, LongWork())
     release = asyncio.Event()
     count = 0
 

@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.admin.admin_limits import REQUESTS_MAX
 from groupd.coordinator.admin.http_messages import HttpRequest, HttpStream, StreamEvent
-from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.http_wire import PIECE_BYTES, send_stream
 from tests.support.loop_turns import until
+from tests.unit.admin.servers import server_of
 
 DEADLINE_S = 10.0
 STREAMS = REQUESTS_MAX["streams"]
@@ -35,7 +35,7 @@ class Port:
 
     def __init__(self) -> None:
         self.open: list[str] = []
-        self.server = AdminServer(self._answer)
+        self.server = server_of(self._answer)
         self.address = ("", 0)
 
     def _answer(self, request: HttpRequest) -> HttpStream:

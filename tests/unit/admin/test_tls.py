@@ -17,10 +17,11 @@ from groupd.coordinator.admin import tls as tls_module
 from groupd.coordinator.admin.access import admin_access
 from groupd.coordinator.admin.http_messages import HttpReply, text
 from groupd.coordinator.admin.http_messages import HttpRequest as Asked
-from groupd.coordinator.admin.http_server import UNASKED_MAX, AdminServer
+from groupd.coordinator.admin.http_server import UNASKED_MAX
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from tests.support.loop_turns import until
+from tests.unit.admin.servers import server_of
 
 READER, OPERATOR = "reader-0123456789", "operator-0123456789"
 DEADLINE_S = 10.0
@@ -66,7 +67,7 @@ class Port:
         self.changes: list[bytes] = []
         self._scheme = admin_tls(settings)
         access = admin_access(settings, host)
-        self.server = AdminServer(self._answer, self._control, (), access, self._scheme)
+        self.server = server_of(self._answer, self._control, access=access, tls=self._scheme)
         self.address = ("", 0)
 
     def _answer(self, request: Asked) -> HttpReply:

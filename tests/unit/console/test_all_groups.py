@@ -41,7 +41,7 @@ class Listed:
         rows = [{"group_id": name, "members": self.members[name]} for name in found]
         more = bool(found) and found[-1] != max(self.members)
         headers = next_page(request, found[-1], PAGE) if more else ()
-        reply = as_json(rows, compact=True)
+        reply = as_json(rows)
         return HttpReply(reply.body, reply.content_type, headers=headers)
 
     def source(self) -> AllGroups:

@@ -43,7 +43,8 @@ def test_every_config_key_stands_on_the_page_once_with_its_default(generate: Mod
     found = {row[0].strip("|` "): row[1].strip("`") for row in rows}
     assert len(rows) == len(found) == len(FIELDS_BY_KEY)
     assert found == {
-        key: generate.shown(entry.default) or "not set" for key, entry in FIELDS_BY_KEY.items()
+        key: generate.setting_text(entry.default) or "not set"
+        for key, entry in FIELDS_BY_KEY.items()
     }
 
 
@@ -90,9 +91,9 @@ def test_the_page_names_every_flag_of_serve_and_every_key_it_shows_exists() -> N
 
 
 def generate_default(key: str) -> str:
-    from groupd.coordinator.cli.show_config import shown
+    from groupd.coordinator.config.settings import setting_text
 
-    return shown(FIELDS_BY_KEY[key].default)
+    return setting_text(FIELDS_BY_KEY[key].default)
 
 
 def test_the_readme_is_short() -> None:

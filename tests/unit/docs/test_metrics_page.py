@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -23,6 +22,7 @@ from groupd.coordinator.admin.collectors import (
 )
 from groupd.coordinator.admin.lag_metrics import LagCollector
 from groupd.coordinator.admin.metrics import make_registry
+from groupd.coordinator.admin.rates import Beginning
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
@@ -92,17 +92,19 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     peers.calls["WriteTxnMarkers", "answered"] = peers.last_ms["WriteTxnMarkers"] = 1
     with TemporaryDirectory() as directory:
         tape = Tape(Path(directory) / "r", 1)
-        more: list[Callable[[], Collector]] = [
-            lambda: LogCollector(cleaner, LoopStalls()),
-            lambda: TopicCleaningCollector(topic_cleaner),
-            lambda: RecordingCollector(tape),
-            lambda: TelemetryCollector(telemetry),
-            lambda: SecurityCollector(security),
-            lambda: PeerCollector(peers),
-            lambda: MembershipCollector(cast(Any, member)),
-            lambda: lag_collector(config),
+        more: list[Collector] = [
+            LogCollector(cleaner, LoopStalls()),
+            TopicCleaningCollector(topic_cleaner),
+            RecordingCollector(tape),
+            TelemetryCollector(telemetry),
+            SecurityCollector(security),
+            PeerCollector(peers),
+            MembershipCollector(cast(Any, member)),
+            lag_collector(config),
         ]
-        registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+        registry: CollectorRegistry = make_registry(
+            broker, connections, transactions, more, Beginning(broker.clock)
+        )
         tape.discard()
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):

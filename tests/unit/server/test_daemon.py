@@ -300,7 +300,9 @@ async def test_another_number_of_shards_than_the_store_has_is_refused(tmp_path: 
     await running.start()
     await running.stop()
     config = CoordinatorConfig(offsets_topic_num_partitions=4)
-    other = Daemon(DaemonOptions(("127.0.0.1", 0), None, ("127.0.0.1", 0), tmp_path, config=config))
+    other = Daemon(
+        DaemonOptions(("127.0.0.1", 0), ("127.0.0.1", 0), data_dir=tmp_path, config=config)
+    )
     with pytest.raises(CannotStart, match="the store was made with 3"):
         await other.start()
 

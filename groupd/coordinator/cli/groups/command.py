@@ -124,9 +124,9 @@ def describe(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """One group of a running daemon: its members, what they hold, how far they are behind, and
-    what it waits for. With --bootstrap of any Kafka cluster, as far as Kafka tells it.
+    what it waits for. With --bootstrap: a group of any Kafka cluster, as far as Kafka describes it.
 
-    Members that have committed nothing for a minute although records wait are pointed out.
+    It points out members that have committed nothing for a minute although records wait.
 
     Example: groupd groups describe billing --bootstrap kafka:9092
     """
@@ -173,7 +173,7 @@ def watch(
     admin_ca_file: AdminCaFile = None,
 ) -> None:
     """All groups of a running daemon in the terminal, the worst first; or one group with its
-    members, what it waits for, and its deadlines. Asked for again every 2 seconds; q ends it.
+    members, what it waits for, and its deadlines. It refreshes every 2 seconds; q ends it.
 
     Without a terminal one frame is printed as text, with exit code 0.
 
@@ -223,7 +223,8 @@ def offsets(
 ) -> None:
     """What a group has committed, per partition: now, at --at, or at --at-log-offset.
 
-    Transactions count from their commit on; what was deleted or had expired by then is not there.
+    Offsets of a transaction count once it is committed. Offsets that were deleted or had expired by
+    then are not shown.
     """
     from groupd.coordinator.cli.groups.history import show_offsets
 
@@ -331,8 +332,8 @@ def reset(
 ) -> None:
     """Move a group's offsets, of groupd or any Kafka cluster. A dry run unless --apply is given.
 
-    The group must be empty. Shown is what consumers will read again (rewind) or skip (forward).
-    An offset that a partition does not have is replaced by the nearest one.
+    The group must be empty. The plan shows how many records consumers will read again (rewind) or
+    skip (forward). An offset that a partition does not have is replaced by the nearest one.
 
     Examples: groupd groups reset billing --to earliest --topic orders:0,1
 

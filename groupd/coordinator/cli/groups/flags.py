@@ -9,11 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.parse import UsageError, one_of
+from groupd.coordinator.cli.parse import DEFAULT_DATA_DIR, UsageError, one_of
 
 SORTS = ("name", "lag", "members")
 Row = Mapping[str, Any]
-DEFAULT_DATA_DIR = Path("./groupd-data")
 
 
 class LogLocation(Struct, frozen=True):
@@ -23,7 +22,7 @@ class LogLocation(Struct, frozen=True):
     data_dir: Path
     store: str | None
     bootstrap: str | None
-    command_config: Path | None = None
+    command_config: Path | None
 
 
 def log_location(

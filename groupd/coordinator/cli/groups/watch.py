@@ -63,7 +63,7 @@ def groups_frame(rows: Sequence[Row], at_ms: int, size: FrameSize, trouble: str 
     return _frame(title, [*table, *_more(len(rows) - len(cells))], trouble)
 
 
-def group_frame(found: Row, offsets: Row, size: FrameSize, trouble: str = "") -> Group:
+def group_frame(found: Row, offsets: Row, size: FrameSize) -> Group:
     """One group: its members, what it waits for, and its next deadlines."""
     at_ms = offsets["now_ms"]
     lag = {member["member_id"]: member for member in offsets["members"]}
@@ -78,7 +78,7 @@ def group_frame(found: Row, offsets: Row, size: FrameSize, trouble: str = "") ->
     count = _counted(len(members), "member")
     title = f"{found['group_id']}: {found['type']}, {found['state']}, {count}{total}"
     table = _table(_OF_MEMBERS, cells, size.columns) if members else []
-    return _frame(title, [*table, *_more(len(members) - len(cells)), *below], trouble)
+    return _frame(title, [*table, *_more(len(members) - len(cells)), *below])
 
 
 def trouble_frame(trouble: str) -> Group:
@@ -92,7 +92,7 @@ def _worst_first(row: Row) -> tuple[int, int, str]:
     return place, -(row.get("lag") or 0), row["group_id"]
 
 
-def _frame(title: str, lines: Sequence[Text], trouble: str) -> Group:
+def _frame(title: str, lines: Sequence[Text], trouble: str = "") -> Group:
     return Group(_line(title, "bold"), *lines, *([_line(trouble, "red")] if trouble else []))
 
 

@@ -213,7 +213,7 @@ class FoundGroup(Struct, frozen=True):
     group_id: str
     state: str
     protocol_type: str
-    group_type: str | None = None
+    group_type: str | None
 
 
 class KafkaMember(Struct, frozen=True):

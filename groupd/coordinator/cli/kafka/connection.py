@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from threading import Thread
 from typing import Any, TypeVar
 
-from groupd.client.connection import UNPROTECTED, ClientSecurity, KafkaConnection
+from groupd.client.connection import ClientSecurity, KafkaConnection
 from groupd.client.errors import CallFailed
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.protocol.errors import ErrorCode
@@ -25,7 +25,7 @@ class ClientLoop:
     """An event loop on a thread of its own, so that a command can wait even inside `asyncio.run`.
     `close` also closes the connections that it has opened."""
 
-    def __init__(self, security: ClientSecurity = UNPROTECTED) -> None:
+    def __init__(self, security: ClientSecurity) -> None:
         self._security = security
         self._connections: list[KafkaConnection] = []
         self._loop = asyncio.new_event_loop()

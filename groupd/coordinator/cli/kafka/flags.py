@@ -39,7 +39,10 @@ Format = Annotated[
     ),
 ]
 Wide = Annotated[
-    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
+    bool,
+    typer.Option(
+        "--wide", help="Cut nothing off. Without it, lines fit the terminal, or 120 columns."
+    ),
 ]
 
 

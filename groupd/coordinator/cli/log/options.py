@@ -12,11 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from groupd.coordinator.cli.parse import UsageError, directory
+from groupd.coordinator.cli.parse import DEFAULT_DATA_DIR, UsageError, directory
 
 T = TypeVar("T")
-
-DATA_DIR = Path("./groupd-data")
 
 PathArgument = Annotated[
     Path | None,
@@ -50,7 +48,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
     ]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: name one place")
-    return data_dir or DATA_DIR
+    return data_dir or DEFAULT_DATA_DIR
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
