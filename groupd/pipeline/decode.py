@@ -8,7 +8,7 @@ value is decoded only if one of them, or `error`, needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
@@ -101,11 +101,7 @@ def source_of(header: BatchHeader) -> RecordSource:
 
 @cache
 def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """The Arrow schema of `columns` of ENTRIES, in the order of the names, as Spark expects it.
-    Raises ValueError for an unknown name."""
-    for name in columns:
-        if name not in COLUMNS:
-            raise ValueError(f"there is no column {name}: there are {', '.join(COLUMNS)}")
+    """The Arrow schema of `columns` of ENTRIES, in the order of the names, as Spark expects it."""
     return to_arrow_schema(StructType([ENTRIES[name] for name in columns]), timezone="UTC")
 
 
@@ -382,20 +378,3 @@ def _version(value: bytes | None) -> int | None:
     if value is None or len(value) < 2:
         return None
     return int.from_bytes(value[:2], "big", signed=True)
-
-
-def record_batches(
-    partition: int,
-    batches: Iterable[Batch],
-    columns: Sequence[str] = COLUMNS,
-    wanted: RowFilter = EVERYTHING,
-    rows: int = ROWS_A_BATCH,
-) -> Iterator[pa.RecordBatch]:
-    """Decodes the batches of one log partition into Arrow batches of about `rows` rows each."""
-    built = EntryRows(columns, wanted)
-    for batch in batches:
-        built.add_payload(partition, batch.payload, batch.header)
-        if len(built) >= rows:
-            yield built.take()
-    if len(built):
-        yield built.take()

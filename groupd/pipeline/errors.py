@@ -30,3 +30,8 @@ def length(value: Any) -> timedelta:
     if not _LENGTH.fullmatch(word) or not total:
         raise PipelineError(f"{value} is not a length of time: write 30s, 5m or 1h30m")
     return total
+
+
+def length_ms(value: Any) -> int:
+    """The same in milliseconds. Raises PipelineError."""
+    return length(value) // timedelta(milliseconds=1)

@@ -28,19 +28,7 @@ ROWS_A_BATCH = 4096
 Observers = Callable[[FoldFacts, TopicNames], Sequence[FoldObserver]]
 """Makes the observers of one task; called on the executors."""
 
-_PLAIN = (
-    "log_partition",
-    "log_offset",
-    "at_ms",
-    "kind",
-    "group",
-    "member",
-    "topic",
-    "partition",
-    "tombstone",
-    "producer_id",
-    "marker",
-)
+_PLAIN = FoldEntry._fields[:-1]
 _VALUES = tuple(dict.fromkeys(VALUE_COLUMNS[kind] for kind in KINDS))
 COLUMNS = (
     "log_partition",
@@ -106,13 +94,11 @@ def _slim(entries: DataFrame) -> DataFrame:
         "log_partition",
         "log_offset",
         f.coalesce(f.unix_millis("timestamp"), f.lit(0)).alias("at_ms"),
-        f.col("record_type_id").alias("kind"),
-        "group",
-        "member",
-        "topic",
-        "partition",
+        f.when(f.col("marker").isNull(), f.col("record_type_id")).alias("kind"),
+        *(f.coalesce(name, f.lit("")).alias(name) for name in ("group", "member", "topic")),
+        f.coalesce("partition", f.lit(-1)).alias("partition"),
         f.coalesce("tombstone", f.lit(False)).alias("tombstone"),
-        f.when(transactional, f.col("producer_id")).alias("producer_id"),
+        f.coalesce(f.when(transactional, f.col("producer_id")), f.lit(-1)).alias("producer_id"),
         "marker",
         _with_ms("offset_commit", ["commit_time", "expire_time"], ["metadata", "leader_epoch"]),
         _with_ms("group_metadata", ["current_state_time"], []),
@@ -167,22 +153,7 @@ def _entries(batch: pa.RecordBatch) -> Iterator[FoldEntry]:
         if column.null_count < batch.num_rows:
             for row in column.is_valid().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
                 values[row] = column[row].as_py()
-    for row, value in zip(zip(*plain, strict=True), values, strict=True):
-        at, offset, at_ms, kind, group, member, topic, number, gone, producer_id, marker = row
-        yield FoldEntry(
-            at,
-            offset,
-            at_ms,
-            None if marker is not None else kind,
-            group or "",
-            member or "",
-            topic or "",
-            -1 if number is None else number,
-            gone,
-            -1 if producer_id is None else producer_id,
-            marker,
-            value,
-        )
+    return map(FoldEntry, *plain, values)
 
 
 class _Rows:

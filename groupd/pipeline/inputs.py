@@ -46,12 +46,6 @@ QUARANTINE_COLUMNS = (
 )
 
 
-def split_quarantine(entries: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Returns (good, bad): entries without an error, `QUARANTINE_COLUMNS` of those with one."""
-    good = entries.where(F.col("error").isNull())
-    return good, entries.where(F.col("error").isNotNull()).select(*QUARANTINE_COLUMNS)
-
-
 # Inputs -------------------------------------------------------------------------------------
 
 # The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake
@@ -109,16 +103,6 @@ def read_entries(
     else:
         frame = _source(spark, origin, columns)
     return frame
-
-
-def segment_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
-    """The log in a broker's log directory, read with one task for each segment file."""
-    return read_entries(spark, Origin(segments=str(directory)))
-
-
-def store_entries(spark: SparkSession, store: str | Path) -> DataFrame:
-    """The log of a store, given as a URL or a path."""
-    return read_entries(spark, Origin(store=str(store)))
 
 
 def lake_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
@@ -255,21 +239,18 @@ def _ends_over_time(
 
 
 def read_inputs(
-    spark: SparkSession, origin: Origin, step: timedelta | None = None
+    spark: SparkSession,
+    origin: Origin,
+    columns: tuple[str, ...] = COLUMNS,
+    step: timedelta | None = None,
 ) -> tuple[Inputs, DataFrame]:
-    """The tables that a job takes, and the rows that go to quarantine. `step`: see
-    `read_end_offsets`. Raises PipelineError."""
-    good, bad = split_quarantine(read_entries(spark, origin))
-    ends = read_end_offsets(spark, origin, step)
-    return Inputs(good, read_topics(spark, origin), ends), bad
-
-
-def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
-    """The entries of `read_inputs` for a job that uses only `columns`. The other columns exist, so
-    that the job can still name them, but are null."""
+    """The tables that a job takes, and the rows that go to quarantine. `columns`: those of the log
+    that the job uses. The others are not decoded: they exist, so that the job can still name them,
+    but are null. `step`: see `read_end_offsets`. Raises PipelineError."""
+    bad = read_entries(spark, origin).where(F.col("error").isNotNull()).select(*QUARANTINE_COLUMNS)
     with_error = tuple(dict.fromkeys((*columns, "error")))
     good = read_entries(spark, origin, with_error).where(F.col("error").isNull())
-    return good.select(
+    good = good.select(
         *[
             F.col(one.name)
             if one.name in columns
@@ -277,3 +258,4 @@ def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> 
             for one in ENTRIES
         ]
     )
+    return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin, step)), bad

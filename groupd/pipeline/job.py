@@ -39,10 +39,9 @@ class Table(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A job. `build` returns tables by name; the first one has the name of the job. `options`:
     names and defaults of the job's options (`--set NAME=VALUE`); `build` gets all of them.
-    `columns`: the columns of the log that the job reads; if empty, they are taken from Spark's
-    plan, which does not show the columns of a table that the job caches. `ends_every`: the name of
-    the option with the length of the steps in which the job wants end offsets over time, where the
-    input has them; "" if the job wants only the present ones."""
+    `columns`: the columns of the log that the job reads, () for all; the others are null.
+    `ends_every`: the name of the option with the length of the steps in which the job wants end
+    offsets over time, where the input has them; "" if the job wants only the present ones."""
 
     name: str
     summary: str

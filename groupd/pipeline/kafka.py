@@ -37,7 +37,6 @@ _NO_SOURCE = "Failed to find data source: kafka"
 def kafka_entries(
     spark: SparkSession,
     bootstrap: str,
-    topic: str = OFFSETS_TOPIC,
     *,
     columns: Sequence[str] = COLUMNS,
     wanted: RowFilter = EVERYTHING,
@@ -47,12 +46,12 @@ def kafka_entries(
     """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
     and SASL. Raises PipelineError if that source is not installed."""
     with KafkaSource(spark, bootstrap, options) as cluster:
-        partitions = cluster.partitions(topic)
+        partitions = cluster.partitions(OFFSETS_TOPIC)
     # Spark leaves internal topics out unless it asks a consumer instead of the admin client.
     spark.conf.set(_BY_CONSUMER, "true")
     given = {
         "kafka.bootstrap.servers": bootstrap,
-        "assign": encode({topic: list(range(partitions))}).decode(),
+        "assign": encode({OFFSETS_TOPIC: list(range(partitions))}).decode(),
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
         **(options or {}),

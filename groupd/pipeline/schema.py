@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     ShortType,
@@ -24,37 +25,38 @@ from pyspark.sql.types import (
 )
 
 
-def _struct(**columns: DataType) -> StructType:
+def struct(**columns: DataType) -> StructType:
     return StructType([StructField(name, kind, nullable=True) for name, kind in columns.items()])
 
 
-_STRING, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+STRING, INT, LONG, TIME = StringType(), IntegerType(), LongType(), TimestampType()
+DOUBLE, BOOL, STRINGS = DoubleType(), BooleanType(), ArrayType(StringType())
 
-OFFSET_COMMIT = _struct(
-    offset=_LONG,
-    leader_epoch=_INT,
-    metadata=_STRING,
-    commit_time=_TIME,
-    expire_time=_TIME,
-    topic_id=_STRING,
+OFFSET_COMMIT = struct(
+    offset=LONG,
+    leader_epoch=INT,
+    metadata=STRING,
+    commit_time=TIME,
+    expire_time=TIME,
+    topic_id=STRING,
 )
 """Value of `offset-commit` and `legacy-offset-commit`; topic and partition are columns of the
 row."""
 
-GROUP_METADATA = _struct(
-    protocol_type=_STRING,
-    generation=_INT,
-    protocol=_STRING,
-    leader=_STRING,
-    current_state_time=_TIME,
+GROUP_METADATA = struct(
+    protocol_type=STRING,
+    generation=INT,
+    protocol=STRING,
+    leader=STRING,
+    current_state_time=TIME,
     members=ArrayType(
-        _struct(
-            member_id=_STRING,
-            group_instance_id=_STRING,
-            client_id=_STRING,
-            client_host=_STRING,
-            rebalance_timeout_ms=_INT,
-            session_timeout_ms=_INT,
+        struct(
+            member_id=STRING,
+            group_instance_id=STRING,
+            client_id=STRING,
+            client_host=STRING,
+            rebalance_timeout_ms=INT,
+            session_timeout_ms=INT,
             subscription=BinaryType(),
             assignment=BinaryType(),
         )
@@ -62,39 +64,39 @@ GROUP_METADATA = _struct(
 )
 """Value of `group-metadata`: a classic group with all of its members."""
 
-CONSUMER_GROUP = _struct(epoch=_INT, metadata_hash=_LONG)
+CONSUMER_GROUP = struct(epoch=INT, metadata_hash=LONG)
 
-MEMBER_METADATA = _struct(
-    instance_id=_STRING,
-    rack_id=_STRING,
-    client_id=_STRING,
-    client_host=_STRING,
-    subscribed_topic_names=ArrayType(_STRING),
-    subscribed_topic_regex=_STRING,
-    rebalance_timeout_ms=_INT,
-    server_assignor=_STRING,
-    classic=_struct(
-        session_timeout_ms=_INT,
-        supported_protocols=ArrayType(_struct(name=_STRING, metadata=BinaryType())),
+MEMBER_METADATA = struct(
+    instance_id=STRING,
+    rack_id=STRING,
+    client_id=STRING,
+    client_host=STRING,
+    subscribed_topic_names=STRINGS,
+    subscribed_topic_regex=STRING,
+    rebalance_timeout_ms=INT,
+    server_assignor=STRING,
+    classic=struct(
+        session_timeout_ms=INT,
+        supported_protocols=ArrayType(struct(name=STRING, metadata=BinaryType())),
     ),
 )
 
-TARGET_METADATA = _struct(assignment_epoch=_INT, assignment_time=_TIME)
+TARGET_METADATA = struct(assignment_epoch=INT, assignment_time=TIME)
 
-TARGET_MEMBER = _struct(topics=ArrayType(_struct(topic_id=_STRING, partitions=ArrayType(_INT))))
+TARGET_MEMBER = struct(topics=ArrayType(struct(topic_id=STRING, partitions=ArrayType(INT))))
 
 _OWNED = ArrayType(
-    _struct(topic_id=_STRING, partitions=ArrayType(_INT), assignment_epochs=ArrayType(_INT))
+    struct(topic_id=STRING, partitions=ArrayType(INT), assignment_epochs=ArrayType(INT))
 )
-CURRENT_MEMBER = _struct(
-    member_epoch=_INT,
-    previous_member_epoch=_INT,
-    state=_INT,
+CURRENT_MEMBER = struct(
+    member_epoch=INT,
+    previous_member_epoch=INT,
+    state=INT,
     assigned=_OWNED,
     pending_revocation=_OWNED,
 )
 
-REGEX = _struct(regex=_STRING, topics=ArrayType(_STRING), version=_LONG, time=_TIME)
+REGEX = struct(regex=STRING, topics=STRINGS, version=LONG, time=TIME)
 
 VALUE_COLUMNS = {
     0: "offset_commit",
@@ -112,24 +114,24 @@ VALUE_COLUMNS = {
 OFFSET_COMMIT_TYPES = (0, 1)
 """The values of `record_type_id` that mean a commit or its tombstone."""
 
-ENTRIES = _struct(
-    log_partition=_INT,
-    log_offset=_LONG,
-    timestamp=_TIME,
-    record_type=_STRING,
-    record_type_id=_INT,
-    value_version=_INT,
-    group=_STRING,
-    member=_STRING,
-    topic=_STRING,
-    partition=_INT,
-    tombstone=BooleanType(),
-    transactional=BooleanType(),
-    producer_id=_LONG,
+ENTRIES = struct(
+    log_partition=INT,
+    log_offset=LONG,
+    timestamp=TIME,
+    record_type=STRING,
+    record_type_id=INT,
+    value_version=INT,
+    group=STRING,
+    member=STRING,
+    topic=STRING,
+    partition=INT,
+    tombstone=BOOL,
+    transactional=BOOL,
+    producer_id=LONG,
     producer_epoch=ShortType(),
-    sequence=_INT,
-    marker=_STRING,
-    coordinator_epoch=_INT,
+    sequence=INT,
+    marker=STRING,
+    coordinator_epoch=INT,
     offset_commit=OFFSET_COMMIT,
     group_metadata=GROUP_METADATA,
     consumer_group=CONSUMER_GROUP,
@@ -140,7 +142,7 @@ ENTRIES = _struct(
     regex=REGEX,
     key=BinaryType(),
     value=BinaryType(),
-    error=_STRING,
+    error=STRING,
 )
 """One row for each record.
 
@@ -157,9 +159,9 @@ ENTRIES = _struct(
 - `error`: why a record could not be decoded; such rows belong in quarantine, not in results.
 """
 
-TOPICS = _struct(topic_id=_STRING, topic=_STRING, partitions=_INT)
+TOPICS = struct(topic_id=STRING, topic=STRING, partitions=INT)
 """Topics by id, as far as the input knows them. `partitions`: their number, null if not known."""
 
-END_OFFSETS = _struct(topic=_STRING, partition=_INT, end_offset=_LONG, time=_TIME)
+END_OFFSETS = struct(topic=STRING, partition=INT, end_offset=LONG, time=TIME)
 """High watermarks at an instant; for any instant the last one at or before it counts. Without a
 time: the one at the end of the input, which says nothing about earlier times."""

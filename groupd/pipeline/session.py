@@ -104,8 +104,6 @@ def spark_session(
     *,
     master: str | None = None,
     driver_memory: str = "1g",
-    executor_memory: str | None = None,
-    shuffle_partitions: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The session of this process. Raises PipelineError without a suitable Java.
@@ -120,13 +118,9 @@ def spark_session(
         let_workers_import()
         master = master or "local[*]"
         values |= {"spark.master": master, "spark.driver.memory": driver_memory}
-        if executor_memory is not None:
-            values["spark.executor.memory"] = executor_memory
         if master.startswith("local"):
             values |= _LOCAL
-            values["spark.sql.shuffle.partitions"] = str(shuffle_partitions or 2 * _cores(master))
-    if shuffle_partitions is not None:
-        values["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
+            values["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
     for key, value in (values | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +117,7 @@ def _write_days(
     spark: SparkSession, frame: DataFrame, path: str, span: DaySpan, *, keep_empty: bool
 ) -> Callable[[], int]:
     before = directories(spark, path, f"{DAY}=")
-    frame.where(_in_span(span)).write.mode("overwrite").option(
+    frame.where(_condition(span) or "TRUE").write.mode("overwrite").option(
         "partitionOverwriteMode", "dynamic"
     ).partitionBy(DAY).parquet(path)
     after = directories(spark, path, f"{DAY}=")
@@ -137,15 +136,6 @@ def _write_days(
         return lambda: 0
     paths = [f"{path}/{day}" for day in new]
     return lambda: spark.read.option("basePath", path).parquet(*paths).count()
-
-
-def _in_span(span: DaySpan) -> Any:
-    condition = F.lit(True)
-    if span.first is not None:
-        condition = condition & (F.col(DAY) >= F.lit(span.first))
-    if span.last is not None:
-        condition = condition & (F.col(DAY) <= F.lit(span.last))
-    return condition
 
 
 def _days(span: DaySpan, directories: dict[str, frozenset[str]]) -> list[str]:

@@ -45,7 +45,7 @@ class FaultOperations:
             self._engine.remove_fault(number)
 
     async def wait_fault(self, number: int, hits: int = 1, timeout: float = TIMEOUT_S) -> int:
-        """Wait until the fault has hit `count` requests; returns its number of hits. Raises
+        """Wait until the fault has hit `hits` requests; returns its number of hits. Raises
         WaitTimeout."""
         fault = self._engine.faults.get(number)
         return await self._engine.watch.until(

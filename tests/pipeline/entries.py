@@ -8,21 +8,26 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupd.pipeline.decode import COLUMNS, arrow_schema, record_batches
+from groupd.pipeline.decode import COLUMNS, EntryRows, arrow_schema
 from groupd.pipeline.job import Inputs, Job
+from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
-from groupd.protocol.records.batch import Batch, parse_header
+from groupd.protocol.records.batch import parse_header
+
+
+def decoded(
+    payloads: Sequence[bytes], partition: int, wanted: RowFilter = EVERYTHING
+) -> pa.RecordBatch:
+    """The rows of the batches of one log partition."""
+    rows = EntryRows(COLUMNS, wanted)
+    for payload in payloads:
+        rows.add_payload(partition, payload, parse_header(payload))
+    return rows.take()
 
 
 def entries_of(spark: SparkSession, logs: Mapping[int, Sequence[bytes]]) -> DataFrame:
     """Batches by log partition, as a table `entries`."""
-    found = [
-        rows
-        for partition, payloads in logs.items()
-        for rows in record_batches(
-            partition, [Batch(parse_header(payload), payload) for payload in payloads]
-        )
-    ]
+    found = [decoded(payloads, partition) for partition, payloads in logs.items()]
     if not found:
         return spark.createDataFrame([], ENTRIES)
     return spark.createDataFrame(pa.Table.from_batches(found, arrow_schema(COLUMNS)), ENTRIES)

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNKNOWN_SOURCE, EntryRows, record_batches
+from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNKNOWN_SOURCE, EntryRows
 from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import VALUE_COLUMNS
 from groupd.pipeline.values import FIRST_MS, LAST_MS
-from groupd.protocol.records.batch import Batch, BatchRecord, parse_header
+from groupd.protocol.records.batch import BatchRecord, parse_header
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
     ConsumerGroupRegexKey,
@@ -21,6 +21,7 @@ from groupd.protocol.records.schema import (
     RecordKey,
     RecordValue,
 )
+from tests.pipeline.entries import decoded
 from tests.support.pipeline_rows import record_of_row
 from tests.support.record_strategies import records
 from tests.unit.logtools.harness import (
@@ -39,10 +40,7 @@ _TIMES = st.integers(FIRST_MS, LAST_MS) | st.just(-1) | st.integers(0, 2**41)
 
 
 def rows_of(*payloads: bytes, wanted: RowFilter = EVERYTHING) -> list[dict[str, Any]]:
-    batches = [Batch(parse_header(payload), payload) for payload in payloads]
-    found: list[dict[str, Any]] = []
-    for one in record_batches(3, batches, wanted=wanted):
-        found += one.to_pylist()
+    found: list[dict[str, Any]] = decoded(payloads, 3, wanted).to_pylist()
     return found
 
 

@@ -152,7 +152,9 @@ def test_a_session_that_expires_is_told_from_a_leave_if_the_commits_tell(
     assert world.fire()
     del world.told["b"]
     world.say("a")
-    entries += [entry._replace(offset=entry.offset + 100) for entry in world.entries()[written:]]
+    entries += [
+        entry._replace(log_offset=entry.log_offset + 100) for entry in world.entries()[written:]
+    ]
     found = facts_of(entries, world.names())
     (gone,) = [row for row in found["members"] if row["ended"] is not None]
     assert (gone["member_id"], gone["ended_by"], gone["ended_certainty"]) == (

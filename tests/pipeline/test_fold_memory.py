@@ -36,9 +36,9 @@ def held_after(cycles: int) -> int:
         fold.feed(entry)
         if entry.at_ms != last:
             last = entry.at_ms
-            value = OffsetCommitValue(entry.offset, commit_timestamp_ms=last, topic_id=FOO)
-            record = Record(OffsetCommitKey("g", "foo", entry.offset % 6), value)
-            fold.feed(entry_of(entry.offset, last, record))
+            value = OffsetCommitValue(entry.log_offset, commit_timestamp_ms=last, topic_id=FOO)
+            record = Record(OffsetCommitKey("g", "foo", entry.log_offset % 6), value)
+            fold.feed(entry_of(entry.log_offset, last, record))
     facts.take()
     return len(pickle.dumps((fold.groups, vars(health), vars(what_if))))
 

@@ -47,7 +47,7 @@ class Log:
     def health(self) -> dict[str, list[dict[str, Any]]]:
         """Rows by finding, and those of `group_states`."""
         # A commit stands in front of the next record of the shard that was written after it.
-        entries = sorted([*self.commits, *self.shard.entries()], key=lambda entry: entry.offset)
+        entries = sorted([*self.commits, *self.shard.entries()], key=lambda entry: entry.log_offset)
         return self.of(entries, self.shard.now.wall_ms)
 
     def of(self, entries: list[FoldEntry], now_ms: int) -> dict[str, list[dict[str, Any]]]:

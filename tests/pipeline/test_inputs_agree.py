@@ -14,9 +14,6 @@ from groupd.pipeline.inputs import (
     read_entries,
     read_inputs,
     read_topics,
-    segment_entries,
-    split_quarantine,
-    store_entries,
 )
 from groupd.pipeline.job import Table
 from groupd.pipeline.row_filter import RowFilter
@@ -43,13 +40,18 @@ def store(tmp_path: Path) -> str:
 def test_stores_segments_and_lake(
     spark: SparkSession, store: str, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    expected = content(store_entries(spark, store))
+    expected = content(read_entries(spark, Origin(store=store)))
     assert len(expected) == ROWS
     remote = postgres.url(postgres.emptied_database())
     fill_store(remote)
-    assert content(store_entries(spark, remote)) == expected
-    assert content(segment_entries(spark, write_segments(tmp_path / "logs"))) == expected
-    table = Table(store_entries(spark, store), "timestamp", ("log_partition", "log_offset"))
+    assert content(read_entries(spark, Origin(store=remote))) == expected
+    assert (
+        content(read_entries(spark, Origin(segments=str(write_segments(tmp_path / "logs")))))
+        == expected
+    )
+    table = Table(
+        read_entries(spark, Origin(store=store)), "timestamp", ("log_partition", "log_offset")
+    )
     assert write_table(spark, table, f"{tmp_path}/lake/entries")() == ROWS
     assert [path.name for path in sorted((tmp_path / "lake" / "entries").glob("day=*"))] == [
         "day=2023-11-14",
@@ -115,10 +117,8 @@ def test_quarantine_has_the_place_and_the_reason(spark: SparkSession, tmp_path: 
     broken[-3] ^= 1
     logs = {**LOGS, HOME: [*LOGS[HOME], bytes(broken)]}
     origin = Origin(segments=str(write_segments(tmp_path, logs)))
-    good, bad = split_quarantine(read_entries(spark, origin))
-    assert good.count() == ROWS
+    inputs, bad = read_inputs(spark, origin)
+    assert inputs.entries.count() == ROWS
     (row,) = bad.collect()
     assert (row.log_partition, row.log_offset, row.record_type) == (HOME, 12, "corrupt-batch")
     assert row.error == "wrong checksum of the batch at offset 12"
-    inputs, held = read_inputs(spark, origin)
-    assert (inputs.entries.count(), held.count()) == (ROWS, 1)

@@ -16,8 +16,6 @@ from groupd.pipeline.inputs import (
     read_end_offsets,
     read_entries,
     read_topics,
-    segment_entries,
-    store_entries,
 )
 from groupd.pipeline.kafka import kafka_entries
 from groupd.pipeline.row_filter import RowFilter
@@ -73,7 +71,7 @@ def comparable(frame: DataFrame) -> list[dict[str, object]]:
 def test_the_same_rows_as_from_the_store_of_the_running_daemon(
     spark: SparkSession, daemon: Daemon
 ) -> None:
-    from_store = store_entries(spark, daemon.data_dir)
+    from_store = read_entries(spark, Origin(store=str(daemon.data_dir)))
     expected = comparable(from_store)
     kinds = {row["record_type"] for row in expected}
     assert {"offset-commit", "group-metadata", "consumer-group-current-member-assignment"} <= kinds
@@ -128,7 +126,7 @@ def test_a_stream_of_kafka(spark: SparkSession, daemon: Daemon, tmp_path: Path) 
         .start(str(tmp_path / "out"))
     )
     query.awaitTermination()
-    expected = store_entries(spark, daemon.data_dir).select(*columns)
+    expected = read_entries(spark, Origin(store=str(daemon.data_dir))).select(*columns)
     found = spark.read.parquet(str(tmp_path / "out"))
     assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
 
@@ -153,5 +151,5 @@ def test_a_real_cluster_by_kafka_and_by_its_files(spark: SparkSession, tmp_path:
     assert [row["record_type"] for row in found].count("offset-commit") == 12
     assert {row["group"] for row in found} == {"classic", "modern"}
     # Also records that the broker wrote when it stopped would be in the files.
-    files = comparable(segment_entries(spark, tmp_path / "data"))
+    files = comparable(read_entries(spark, Origin(segments=str(tmp_path / "data"))))
     assert files[: len(found)] == found

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.history import replay
 from groupd.coordinator.history.changes import OffsetChange
-from groupd.pipeline.inputs import Origin, read_inputs, segment_entries, store_entries
+from groupd.pipeline.inputs import Origin, read_entries, read_inputs
 from groupd.pipeline.job import Job
 from groupd.pipeline.jobs import commits, offsets, progress
 from groupd.pipeline.run import run_job
@@ -128,13 +128,13 @@ def test_stores_and_segments_give_the_same_tables(
     tmp_path: Path,
 ) -> None:
     expected = both(spark, entries)
-    assert both(spark, store_entries(spark, store)) == expected
+    assert both(spark, read_entries(spark, Origin(store=store))) == expected
     remote = postgres.url(postgres.emptied_database())
     fill_store(remote, story.log())
-    assert both(spark, store_entries(spark, remote)) == expected
+    assert both(spark, read_entries(spark, Origin(store=remote))) == expected
     directory = str(tmp_path / "segments")
     groupd_log("export", "--store", store, "--to", directory, "--topic-ids", "keep")
-    assert both(spark, segment_entries(spark, directory)) == expected
+    assert both(spark, read_entries(spark, Origin(segments=str(directory)))) == expected
 
 
 def test_kafkas_own_source_gives_what_it_can(
@@ -174,7 +174,7 @@ def test_a_run_over_few_columns_gives_the_same_and_so_does_the_next(
             tables[name] = sorted(rows, key=str)
         return tables
 
-    inputs, _ = read_inputs(spark, Origin(store=store), job.ends_step(options))
+    inputs, _ = read_inputs(spark, Origin(store=store), step=job.ends_step(options))
     expected = {
         name: sorted(table.frame.toArrow().to_pylist(), key=str)
         for name, table in job.build(inputs, options).items()

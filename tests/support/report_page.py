@@ -30,10 +30,10 @@ def at(minutes: int) -> int:
     return START_MS + minutes * 60_000
 
 
-def detail(name: str, rank: int, severity: str | None = "critical", note: str = "") -> GroupDetail:
+def detail(name: str, severity: str | None = "critical", note: str = "") -> GroupDetail:
     """Two members, one of whom expires after an hour; four partitions."""
     row = GroupRow(
-        name, rank, severity, 2, "two things", "consumer", "Stable", 1, 3, 70, 500, [1.0, None, 5.0]
+        name, severity, 2, "two things", "consumer", "Stable", 1, 3, 70, 500, [1.0, None, 5.0]
     )
     lag = [float(step * 10) for step in range(STEPS)]
     topic = f"orders{note}"
@@ -46,7 +46,6 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
             at(0),
             None,
             None,
-            None,
             [EpochSpan(at(0), at(60), "stable", 3, 2), EpochSpan(at(60), None, "waiting", 4, 2)],
         ),
         LifeBar(
@@ -56,8 +55,7 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
             "/10.0.0.2",
             at(1),
             at(60),
-            "expired",
-            f"silent{note}",
+            f"expired{note}",
             [EpochSpan(at(1), at(60), "stable", 3, 2)],
         ),
     ]
@@ -98,14 +96,12 @@ def findings(name: str, note: str = "") -> list[ReportFinding]:
             name,
             "stuck-partition",
             "critical",
-            40.0,
             f"orders-1 stands{note}",
             f"orders{note}",
             1,
             None,
             at(30),
             at(90),
-            1,
             "offsets",
             {"lag": 500, f"who{note}": note, "ratio": 0.25},
         ),
@@ -113,14 +109,12 @@ def findings(name: str, note: str = "") -> list[ReportFinding]:
             name,
             "rebalance-storm",
             "warning",
-            3.0,
             "3 rebalances",
             None,
             None,
             f"id-b{note}",
             at(60),
             None,
-            3,
             "rebalances",
         ),
     ]
@@ -130,11 +124,11 @@ def report(
     names: Sequence[str] = ("billing",), *, note: str = "", rows: int | None = None
 ) -> Report:
     """`note` is part of every text that somebody else chose; `rows`: groups in the list."""
-    details = [detail(name, rank, note=note) for rank, name in enumerate(names, 1)]
+    details = [detail(name, note=note) for name in names]
     found = [one for name in names for one in findings(name, note)]
     listed = [one.row for one in details]
     listed += [
-        GroupRow(f"g-{number}", number + 1, None, 0, "", "classic", "Empty", 0, 0, None, None)
+        GroupRow(f"g-{number}", None, 0, "", "classic", "Empty", 0, 0, None, None)
         for number in range(len(listed), rows or 0)
     ]
     return Report(

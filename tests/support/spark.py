@@ -17,15 +17,14 @@ def running_spark(directory: Path) -> Iterator[SparkSession]:
     """Two cores and 1 GiB; `directory` takes what Spark itself writes."""
     settings = {
         **SMALL_LOG_SETTINGS,
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
     }
     if SPARK_KAFKA_LIB.is_dir():
         settings["spark.jars"] = ",".join(str(path) for path in spark_kafka_jars())
-    session = spark_session(
-        "tests", master="local[2]", driver_memory="1g", shuffle_partitions=2, settings=settings
-    )
+    session = spark_session("tests", master="local[2]", settings=settings)
     try:
         yield session
     finally:

@@ -55,17 +55,20 @@ NodeNumber: TypeAlias = Annotated[
 
 
 class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """A fault as it is asked for.
+    """The options of a fault. An option that is null counts as not given.
 
-    Which requests it matches: `api` (None = all), `group`, `member` (its id or its
-    group.instance.id), `client_id`, `transactional_id`; None = any, `*` stands for any characters.
-    Which of those it hits: not the first `skip`, then `count` of them (None = all), each with
-    `probability`, drawn from a generator that is seeded with `seed`; and only after the fault with
-    the number `after` has hit a request.
+    A fault matches requests by `api`, `group`, `member` (a member id or a group.instance.id),
+    `client_id` and `transactional_id`. In these names `*` stands for any characters. An option that
+    is not given matches every request.
 
-    What happens: `action`. `applied`: the broker carries the request out, and only its reply is
-    affected. `code`, `message`: for `error`. `ms`: for `delay`, on the coordinator's clock. `node`:
-    for `redirect`, (id, host, port).
+    Of the requests that match, a fault skips the first `skip` and then hits the next `count`, or
+    all if there is no `count`. With `probability` it hits each of them only with that probability;
+    `seed` makes the choice repeatable. With `after` it does nothing until the fault with that
+    number has hit a request.
+
+    `action` says what happens to a request that is hit. With `applied` the broker carries the
+    request out, and only its reply is affected. `error` takes `code` and `message`. `delay` takes
+    `ms`, which pass on the coordinator's clock. `redirect` takes `node`: (id, host, port).
     """
 
     action: Action

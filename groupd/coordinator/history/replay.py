@@ -156,12 +156,11 @@ class BeforeHistory(Exception):
 
 class GroupState(Struct, frozen=True):
     """A group at a point of the log. `as_of_offset`: the first offset that is not included.
-    `group_type` is "" and `group_state` "Unknown" if the log had no such group."""
+    `group_type` is "" if the log had no such group."""
 
     group_id: str
     as_of_offset: int
     group_type: str
-    group_state: str
     offsets: list[CommittedOffset]
 
 
@@ -207,7 +206,6 @@ async def state_at(batches: LogBatches, group_id: str, cut_offset: int) -> Group
         group_id,
         cut_offset,
         "" if group is None else group.type_name,
-        "Unknown" if group is None else group.state_name(),
         ledger.committed(),
     )
 

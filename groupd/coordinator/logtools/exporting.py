@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from groupd.coordinator.logtools.entries import LogToolError, entries_of
 from groupd.coordinator.logtools.importing import batches_of, distribute
-from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
+from groupd.coordinator.logtools.latest import Tally, latest_of
 from groupd.coordinator.logtools.segments import SEGMENT_BYTES, LogSource, SegmentWriter, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
 from groupd.protocol.records.batch_builder import rebuild_batch
@@ -81,7 +81,7 @@ async def _repartitioned(
     done = Exported()
     kept = await latest_of(source, options.groups, Tally())
     if not options.keep_ids:
-        kept = [one._replace(value=_without_id(one)) for one in kept]
+        kept = [one._replace(value=without_id(one.key, one.value)) for one in kept]
     for partition, records in distribute(kept, count, ()).items():
         with SegmentWriter(target, partition, options.segment_bytes) as writer:
             for _, _, _, payload in batches_of(records, 0):
@@ -114,10 +114,6 @@ def _chosen(batch: Batch, options: ExportOptions) -> bytes | None:
     if not changed:
         return batch.payload
     return rebuild_batch(batch.header, records) if records else None
-
-
-def _without_id(one: Kept) -> bytes:
-    return without_id(one.key, one.value)
 
 
 def without_id(key: bytes, value: bytes) -> bytes:

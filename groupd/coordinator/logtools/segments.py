@@ -148,7 +148,10 @@ class SegmentWriter:
         if kind is None and self._leader_epochs:
             lines = ["0", str(len(self._leader_epochs))]
             lines += [f"{epoch} {start}" for epoch, start in self._leader_epochs]
-            self._durable("leader-epoch-checkpoint", "\n".join(lines) + "\n")
+            with (self.directory / "leader-epoch-checkpoint").open("w") as file:
+                file.write("\n".join(lines) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
 
     def write(self, header: BatchHeader, payload: bytes) -> None:
         """Append one batch; offsets must ascend."""
@@ -176,13 +179,6 @@ class SegmentWriter:
             os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
-
-    def _durable(self, name: str, text: str) -> None:
-        path = self.directory / name
-        with path.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 READ_BYTES = 1024 * 1024

@@ -60,15 +60,6 @@ class Counts(Struct):
     open_transactions: int = 0
 
 
-def whole_batch(payload: bytes) -> BatchHeader | str:
-    """The header of a batch that is whole and has the right checksum, else the reason why it is
-    not."""
-    try:
-        return check(payload)
-    except CorruptBatch as error:
-        return str(error)
-
-
 def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator[tuple[int, str]]:
     """(offset, reason) for each contradiction between the records and the header. Gaps between
     offsets are allowed, because compaction leaves them."""
@@ -244,10 +235,11 @@ class LogChecks:
     def batch(self, payload: bytes) -> BatchHeader | None:
         """Check one batch. Returns its header; None if the batch is damaged."""
         self._counts.batches += 1
-        header = whole_batch(payload)
-        if isinstance(header, str):
+        try:
+            header = check(payload)
+        except CorruptBatch as error:
             at = int.from_bytes(payload[:8], "big", signed=True) if len(payload) > 8 else None
-            self.problem(at, header)
+            self.problem(at, str(error))
             return None
         if self._next_offset is not None and header.base_offset < self._next_offset:
             self.problem(

@@ -7,7 +7,7 @@ import platform
 from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -24,6 +24,9 @@ from groupd.coordinator.security.scram_credentials import from_text, keyless
 from groupd.storage.log import SECURITY_KINDS, LogCorrupt, LogState, Store, StoredBatch, StoredTopic
 from groupd.storage.memory import MemoryStore
 
+if TYPE_CHECKING:
+    from groupd.storage.reader import StoreReader
+
 SNAPSHOT_KINDS = frozenset({"topic", "config", "security", "log", "batch"})
 READ_BYTES = 4 << 20
 
@@ -36,20 +39,7 @@ class SnapshotTooLarge(Exception):
         self.size = size
 
 
-class Snapshotable(Protocol):
-    """The methods of `storage.reader.StoreReader` that a snapshot needs."""
-
-    async def cluster_id(self) -> str: ...
-    async def topics(self) -> list[StoredTopic]: ...
-    async def configs(self) -> list[tuple[int, str, str, str]]: ...
-    async def security_entries(self, kind: str) -> list[tuple[str, str]]: ...
-    async def states(self) -> list[LogState]: ...
-    async def read(
-        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
-    ) -> list[StoredBatch]: ...
-
-
-async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str, Any]]:
+async def take(store: StoreReader, bytes_max: int) -> AsyncIterator[Mapping[str, Any]]:
     """The entries of the snapshot, one for each topic, setting, ACL, user, quota, log and batch.
     Raises SnapshotTooLarge, LogError."""
     for topic in await store.topics():
@@ -131,17 +121,12 @@ SNAPSHOT_BYTES_MAX = 64 << 20
 """The largest size in bytes of all batches in a store for a recording to begin."""
 
 
-class SnapshotReader(Snapshotable, Protocol):
-    async def start(self) -> None: ...
-    async def close(self) -> None: ...
-
-
 class Head(Struct, frozen=True):
     """The contents of the head. `mode`: `serve`, or `harness`, in which faults stand between the
     connections and the broker. `reader` opens a store on disk for the snapshot."""
 
     mode: str = SERVE
-    reader: Callable[[], SnapshotReader] | None = None
+    reader: Callable[[], StoreReader] | None = None
     snapshot_bytes_max: int = SNAPSHOT_BYTES_MAX
     seed: str = field(default_factory=lambda: token_hex(16))
 

@@ -89,6 +89,7 @@ class RecordingFile:
 
     def _entry(self, line: bytes) -> TapeEntry:
         try:
+            # Not msgspec, which refuses the lone surrogates that a recording may hold.
             entry = json.loads(line)
         except (ValueError, RecursionError):
             raise self.bad("is damaged") from None

@@ -6,29 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.admin.collectors import gauge, total
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.types import Instant
-from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
 from groupd.coordinator.recording.difference import without_secrets
 from groupd.coordinator.recording.head import Head, begin
 from groupd.coordinator.recording.plain import ChecksummedBytes
 from groupd.coordinator.recording.store import OutsideStore
 from groupd.coordinator.recording.tape import Tape
-from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of, one_slice
+from groupd.coordinator.recording.world import World, WorldClock, WorldHost
 from groupd.coordinator.runtime.clock import Clock, monotonic_ms
-from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
 from groupd.storage.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from prometheus_client.registry import Collector
 
 
 class RecordingCollector(Collector):
@@ -75,14 +69,14 @@ class RecorderWorld(World):
             return self._recorder.call_at(kind, due_ms, ring)
 
 
-class Recorder(Host):
+class Recorder(WorldHost):
     """A `Host` that records to `path`. `head`: how the broker was started."""
 
     def __init__(self, path: str | Path, head: Head, *, bytes_max: int = BYTES_MAX) -> None:
         """Raises CannotRecord."""
         self.tape = Tape(Path(path), bytes_max)
         self._head = head
-        self._world = RecorderWorld(head.seed, self)
+        super().__init__(RecorderWorld(head.seed, self))
         self._clock: Clock | None = None
         self._world_clock: WorldClock | None = None
         self._numbers = 0
@@ -167,22 +161,11 @@ class Recorder(Host):
 
     # The host -----------------------------------------------------------------------------
 
-    slices = staticmethod(one_slice)
-
     def clock(self, clock: Clock) -> Clock:
         if self._world_clock is None:
             self._clock = clock
-            self._world_clock = clock_of(self._world, clock)
+            self._world_clock = WorldClock(self._world, clock.now)
         return self._world_clock
-
-    def elapsed(self) -> Callable[[], Instant]:
-        return Elapsed(self._world, super().elapsed())
-
-    def new_id(self) -> str:
-        return self._world.new_id()
-
-    def new_topic_id(self) -> TopicId:
-        return self._world.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
         """Start the store and begin the recording. Raises CannotRecord, also if the store is too
@@ -250,8 +233,6 @@ class Recorder(Host):
         return record
 
     def collectors(self) -> list[Callable[[], Collector]]:
-        from groupd.coordinator.recording.recorder import RecordingCollector
-
         return [lambda: RecordingCollector(self.tape)]
 
     async def close(self) -> None:

@@ -41,8 +41,6 @@ class ReplayWorld(World):
     def __init__(self, seed: str, awaited: Counter[TimerKey]) -> None:
         super().__init__(seed)
         self.awaited = awaited
-        self.unmatched = 0
-        """How many timers fired in the recording that were not set in the replay."""
         self._timers: dict[int, _Timer] = {}
         self._set = 0
         self._earliest = {"clock": 0, "loop": 0}
@@ -59,16 +57,14 @@ class ReplayWorld(World):
 
     def fire(self, number: int, key: TimerKey) -> None:
         """A timer fired in the recording. Fire the timer with this number if it has the same kind
-        and due time, else the oldest timer that has."""
+        and due time, else the oldest timer that has. Does nothing if this build has set none."""
         self.awaited[key] -= 1
         timer = self._timers.get(number)
         if timer is None or timer.key != key:
             same = (one for one, timer in self._timers.items() if timer.key == key)
             number = next(same, -1)
-            if number < 0:
-                self.unmatched += 1
-                return
-        self._timers.pop(number).fire()
+        if number in self._timers:
+            self._timers.pop(number).fire()
 
     def overdue(self, kind: str, now_ms: int) -> list[Callable[[], None]]:
         """Remove and return the overdue timers that do not fire in the recording, by due time."""

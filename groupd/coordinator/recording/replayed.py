@@ -19,7 +19,6 @@ from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.types import ANONYMOUS, Instant
 from groupd.coordinator.daemon.parts import DaemonParts, assemble
 from groupd.coordinator.faults.traffic import submit_own
-from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection, VirtualTransport
 from groupd.coordinator.recording.difference import (
     NO_CONNECTION,
@@ -38,7 +37,7 @@ from groupd.coordinator.recording.replay_world import (
     error_of,
 )
 from groupd.coordinator.recording.store import OutsideStore
-from groupd.coordinator.recording.world import Elapsed, WorldClock, one_slice
+from groupd.coordinator.recording.world import WorldClock, WorldHost
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.scram_credentials import ScramCredential, keyless
@@ -47,7 +46,6 @@ from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.shared_resources import shared_resources
-from groupd.protocol.messages import TopicId
 from groupd.storage.log import Store
 
 log = structlog.get_logger("groupd.replay")
@@ -58,26 +56,15 @@ Replied = Callable[[int, Any, "int | None", int], None]
 """Called with (request, reply, CRC-32 of the reply's frame, copies)."""
 
 
-class ReplayHost(Host):
+class ReplayHost(WorldHost):
     """A host whose time and identifiers come from the world, and nothing from this machine."""
 
     def __init__(self, world: ReplayWorld) -> None:
-        self._world = world
+        super().__init__(world)
         self.world_clock = WorldClock(world, lambda: world.instant)
-
-    slices = staticmethod(one_slice)
 
     def clock(self, clock: Clock) -> Clock:
         return self.world_clock
-
-    def elapsed(self) -> Callable[[], Instant]:
-        return Elapsed(self._world, self.world_clock.now)
-
-    def new_id(self) -> str:
-        return self._world.new_id()
-
-    def new_topic_id(self) -> TopicId:
-        return self._world.new_topic_id()
 
 
 class ReplayedBroker:

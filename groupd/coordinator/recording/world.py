@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
-from typing import Any, Protocol, TypeVarTuple
+from typing import Any, TypeVarTuple
 
 import structlog
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.clock import TimerHandle
 from groupd.protocol.messages import TopicId
 
 # The broker's coroutines run on this loop, while the sockets are on a real event loop. Nothing here
@@ -30,23 +31,11 @@ InputArgs = TypeVarTuple("InputArgs")
 log = structlog.get_logger("groupd.recording")
 
 
-class TimerSource(Protocol):
-    """Sets timers for the loop. `real_ms`: the time of the input that is being worked on."""
-
-    @property
-    def real_ms(self) -> int: ...
-
-    def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
-        """Call `fire` as an input of its own at `due_ms`. Returns a function that cancels the
-        timer."""
-        ...
-
-
 class TurnLoop(asyncio.AbstractEventLoop):
     """The parts of an event loop that tasks, futures, locks and timeouts need."""
 
-    def __init__(self, timers: TimerSource) -> None:
-        self._timers = timers
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._ready: deque[asyncio.Handle] = deque()
         self._cancels: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
@@ -90,7 +79,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
             del self._cancels[handle]
             self._ready.append(handle)
 
-        self._cancels[handle] = self._timers.set_timer("loop", -int(-when * 1000 // 1), fire)
+        self._cancels[handle] = self._world.set_timer("loop", -int(-when * 1000 // 1), fire)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -100,7 +89,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """The real time of the input in seconds."""
-        return self._timers.real_ms / 1000
+        return self._world.real_ms / 1000
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -193,8 +182,8 @@ class World(ABC):
 
     @abstractmethod
     def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
-        """Set a timer, see `TimerSource`. `kind`: "clock" for the coordinator's time, "loop" for
-        real time."""
+        """Call `fire` as an input of its own at `due_ms`. Returns a function that cancels the
+        timer. `kind`: "clock" for the coordinator's time, "loop" for real time."""
 
     def real_loop(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
         """A context in which code runs outside the world, on the real loop."""
@@ -245,18 +234,20 @@ class WorldClock:
         return WorldTimer(self._world.set_timer("clock", monotonic_ms, callback))
 
 
-class Elapsed:
-    """The clock that long polls use: inside an input, the input's real time."""
+class WorldHost(Host):
+    """A host whose identifiers come from the world, and its time while an input is worked on."""
 
-    def __init__(self, world: World, outside: Callable[[], Instant]) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._outside = outside
 
-    def __call__(self) -> Instant:
-        if not self._world.inside:
-            return self._outside()
-        return Instant(self._world.real_ms, self._world.instant.wall_ms)
+    slices = staticmethod(one_slice)
 
+    def elapsed(self) -> Callable[[], Instant]:
+        world, outside = self._world, super().elapsed()
+        return lambda: Instant(world.real_ms, world.instant.wall_ms) if world.inside else outside()
 
-def clock_of(world: World, clock: Clock) -> WorldClock:
-    return WorldClock(world, clock.now)
+    def new_id(self) -> str:
+        return self._world.new_id()
+
+    def new_topic_id(self) -> TopicId:
+        return self._world.new_topic_id()

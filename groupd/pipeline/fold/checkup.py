@@ -5,6 +5,7 @@ offsets about to expire, and partitions that no member reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ from groupd.pipeline.fold.findings import (
     MANY,
     SKEW,
     STUCK,
+    Occurrences,
     Thresholds,
     duration,
     finding,
@@ -80,198 +82,163 @@ class PresentOffsets:
         group = self.by_group.setdefault(entry.group, {})
         place = (entry.topic, entry.partition)
         before, offset = group.get(place), int(value["offset"])
-        if before is not None and before.log_offset > entry.offset:
+        if before is not None and before.log_offset > entry.log_offset:
             return  # a later record was committed first
         commit_ms = value["commit_ms"] if value["commit_ms"] is not None else at_ms
         moved_ms = before.moved_ms if before and before.offset == offset else at_ms
-        group[place] = Committed(offset, entry.offset, commit_ms, moved_ms, value["expire_ms"])
+        group[place] = Committed(offset, entry.log_offset, commit_ms, moved_ms, value["expire_ms"])
 
 
-def checkup(
-    group_id: str,
-    group: FoldedGroup | None,
-    offsets: PresentOffsets,
-    limits: Thresholds,
-    ends: Mapping[NamedPlace, int],
-    now_ms: int,
-) -> Iterator[FactRow]:
-    """The rows of `findings` about one group."""
-    if group is not None and group.members:
-        yield from _stuck(group, offsets, limits, ends, now_ms)
-        yield from _skew(group, limits, now_ms)
-    else:
-        yield from _empty_with_lag(group_id, group, offsets, limits, ends, now_ms)
-    yield from _expiry(group_id, group, offsets, limits, now_ms)
+class Checkup(Struct):
+    """What the end of the log shows about one group. `group`: None if it only stores offsets.
+    `ends`: the last known end offsets. `now_ms`: the instant as of which the log is judged."""
 
+    group_id: str
+    group: FoldedGroup | None
+    offsets: PresentOffsets
+    limits: Thresholds
+    ends: Mapping[NamedPlace, int]
+    now_ms: int
 
-def _stuck(
-    group: FoldedGroup,
-    offsets: PresentOffsets,
-    limits: Thresholds,
-    ends: Mapping[NamedPlace, int],
-    now_ms: int,
-) -> Iterator[FactRow]:
-    subscribed = _subscribed(group)
-    for (topic, partition), committed in offsets.of(group.group_id):
-        lag = ends.get((topic, partition), 0) - committed.offset
-        still_ms = now_ms - committed.moved_ms
-        if lag < max(limits.stuck_lag, 1) or still_ms < limits.stuck_after_ms:
-            continue
-        if subscribed is not None and topic not in subscribed:
-            continue
-        same = committed.commit_ms > committed.moved_ms
-        busy = "; its consumer goes on committing the same offset" if same else ""
-        yield finding(
-            limits,
-            STUCK,
-            group.group_id,
-            f"{topic}-{partition} stands at {committed.offset} for {duration(still_ms)} with"
-            f" {lag} records to read{busy}",
-            times=times(still_ms, limits.stuck_after_ms),
-            first_ms=committed.moved_ms,
-            last_ms=now_ms,
-            count=1,
-            table="commits",
-            where={"topic": topic, "partition": partition},
-            facts={"offset": committed.offset, "lag": lag, "still_ms": still_ms},
-            topic=topic,
-            partition=partition,
-        )
+    def rows(self) -> Iterator[FactRow]:
+        """The rows of `findings` about the group."""
+        if self.group is not None and self.group.members:
+            yield from self._stuck(self.group)
+            yield from self._skew(self.group)
+        elif self.group is not None and self.group.protocol_type:
+            yield from self._empty_with_lag(self.group)
+        yield from self._expiry()
 
+    def _finding(self, kind: str, summary: str, seen: Occurrences, **given: Any) -> FactRow:
+        return finding(self.limits, kind, self.group_id, summary, seen, **given)
 
-def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[FactRow]:
-    """Finds a skewed assignment: how many partitions each member has, where all members subscribe
-    to the same topics."""
-    if not group.is_homogeneous() or not group.target or len(group.members) < 2:
-        return
-    loads = {one: len(group.target_of.get(one, ())) for one in group.members}
-    values = sorted(loads.values())
-    mean, spread = sum(values) / len(values), values[-1] - values[0]
-    where = {"epoch": group.epoch}
-    if values[-1] >= limits.skew_ratio * mean and spread >= limits.skew_difference:
-        most = min(one for one, load in loads.items() if load == values[-1])
-        yield finding(
-            limits,
-            SKEW,
-            group.group_id,
-            f"{most} has {values[-1]} of {sum(values)} partitions, another member {values[0]};"
-            f" evenly shared it would be {mean:.1f} each",
-            times=times(values[-1], limits.skew_ratio * mean),
-            first_ms=group.last_ms,
-            last_ms=now_ms,
-            count=1,
-            table="member_epochs",
-            where=where,
+    def _lags(self) -> Iterator[tuple[NamedPlace, Committed, int]]:
+        for place, committed in self.offsets.of(self.group_id):
+            yield place, committed, self.ends.get(place, 0) - committed.offset
+
+    def _stuck(self, group: FoldedGroup) -> Iterator[FactRow]:
+        limits, subscribed = self.limits, _subscribed(group)
+        for (topic, partition), committed, lag in self._lags():
+            still_ms = self.now_ms - committed.moved_ms
+            if lag < max(limits.stuck_lag, 1) or still_ms < limits.stuck_after_ms:
+                continue
+            if subscribed is not None and topic not in subscribed:
+                continue
+            same = committed.commit_ms > committed.moved_ms
+            busy = "; its consumer goes on committing the same offset" if same else ""
+            yield self._finding(
+                STUCK,
+                f"{topic}-{partition} stands at {committed.offset} for {duration(still_ms)} with"
+                f" {lag} records to read{busy}",
+                Occurrences(committed.moved_ms, self.now_ms, 1),
+                times=times(still_ms, limits.stuck_after_ms),
+                table="commits",
+                where={"topic": topic, "partition": partition},
+                facts={"offset": committed.offset, "lag": lag, "still_ms": still_ms},
+                topic=topic,
+                partition=partition,
+            )
+
+    def _skew(self, group: FoldedGroup) -> Iterator[FactRow]:
+        """Finds a skewed assignment: how many partitions each member has, where all members
+        subscribe to the same topics."""
+        if not group.is_homogeneous() or not group.target or len(group.members) < 2:
+            return
+        limits = self.limits
+        loads = {one: len(group.target_of.get(one, ())) for one in group.members}
+        values = sorted(loads.values())
+        mean, spread = sum(values) / len(values), values[-1] - values[0]
+        where = {"epoch": group.epoch}
+        if values[-1] >= limits.skew_ratio * mean and spread >= limits.skew_difference:
+            most = min(one for one, load in loads.items() if load == values[-1])
+            yield self._finding(
+                SKEW,
+                f"{most} has {values[-1]} of {sum(values)} partitions, another member {values[0]};"
+                f" evenly shared it would be {mean:.1f} each",
+                Occurrences(group.last_ms, self.now_ms, 1),
+                times=times(values[-1], limits.skew_ratio * mean),
+                table="member_epochs",
+                where=where,
+                facts={
+                    "most": values[-1],
+                    "fewest": values[0],
+                    "mean": round(mean, 2),
+                    "stddev": round(deviation(values), 2),
+                    "assignor": group.protocol_name,
+                },
+                member_id=most,
+            )
+        idle = sorted(one for one, load in loads.items() if not load)
+        if idle and len(loads) > len(group.target):
+            yield self._finding(
+                IDLE,
+                f"{len(idle)} of {len(loads)} members have nothing to do: there are"
+                f" {len(group.target)} partitions",
+                Occurrences(group.last_ms, self.now_ms, len(idle)),
+                times=times(len(loads), len(group.target)),
+                table="member_epochs",
+                where=where,
+                facts={"members": idle[:MANY], "count": len(idle)},
+            )
+
+    def _empty_with_lag(self, group: FoldedGroup) -> Iterator[FactRow]:
+        lags = {f"{topic}-{number}": lag for (topic, number), _, lag in self._lags() if lag > 0}
+        total = sum(lags.values())
+        if total < max(self.limits.empty_lag, 1):
+            return
+        since_ms = group.empty_since_ms or group.last_ms
+        yield self._finding(
+            EMPTY_LAG,
+            f"no members for {duration(self.now_ms - since_ms)}, and {total} records to read in"
+            f" {len(lags)} partitions",
+            Occurrences(since_ms, self.now_ms, len(lags)),
+            times=times(self.now_ms - since_ms, 3_600_000),
+            table="offsets",
             facts={
-                "most": values[-1],
-                "fewest": values[0],
-                "mean": round(mean, 2),
-                "stddev": round(deviation(values), 2),
-                "assignor": group.protocol_name,
+                "lag": total,
+                "partitions": dict(sorted(lags.items())[:MANY]),
+                "count": len(lags),
             },
-            member_id=most,
-        )
-    idle = sorted(one for one, load in loads.items() if not load)
-    if idle and len(loads) > len(group.target):
-        yield finding(
-            limits,
-            IDLE,
-            group.group_id,
-            f"{len(idle)} of {len(loads)} members have nothing to do: there are"
-            f" {len(group.target)} partitions",
-            times=times(len(loads), len(group.target)),
-            first_ms=group.last_ms,
-            last_ms=now_ms,
-            count=len(idle),
-            table="member_epochs",
-            where=where,
-            facts={"members": idle[:MANY], "count": len(idle)},
         )
 
+    def _expiry(self) -> Iterator[FactRow]:
+        """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
+        subscribed: frozenset[str] | None = frozenset()
+        if self.group is not None and self.group.members:
+            subscribed = _subscribed(self.group)
+        if subscribed is None:
+            return
+        until_ms = self.now_ms + self.limits.expiry_within_ms
+        due = {
+            f"{topic}-{partition}": at_ms
+            for (topic, partition), committed in self.offsets.of(self.group_id)
+            if topic not in subscribed and (at_ms := self._expires_ms(committed)) <= until_ms
+        }
+        if not due:
+            return
+        first_ms = min(due.values())
+        soon = first_ms > self.now_ms
+        when = f"in {duration(first_ms - self.now_ms)}" if soon else "now"
+        yield self._finding(
+            EXPIRY,
+            f"{len(due)} committed offsets expire soon, the first one {when}: then its consumers"
+            " start where auto.offset.reset says",
+            Occurrences(min(first_ms, self.now_ms), max(due.values()), len(due)),
+            times=1.0 if soon else 2.0,
+            table="offsets",
+            facts={
+                "expires": {name: iso(at_ms) for name, at_ms in sorted(due.items())[:MANY]},
+                "count": len(due),
+            },
+        )
 
-def _empty_with_lag(
-    group_id: str,
-    group: FoldedGroup | None,
-    offsets: PresentOffsets,
-    limits: Thresholds,
-    ends: Mapping[NamedPlace, int],
-    now_ms: int,
-) -> Iterator[FactRow]:
-    if group is None or not group.protocol_type:
-        return  # the group only stores offsets: its consumers are not known
-    lags: dict[str, int] = {}
-    for (topic, partition), committed in offsets.of(group_id):
-        lag = ends.get((topic, partition), 0) - committed.offset
-        if lag > 0:
-            lags[f"{topic}-{partition}"] = lag
-    total = sum(lags.values())
-    if total < max(limits.empty_lag, 1):
-        return
-    since_ms = group.empty_since_ms or group.last_ms
-    yield finding(
-        limits,
-        EMPTY_LAG,
-        group_id,
-        f"no members for {duration(now_ms - since_ms)}, and {total} records to read in"
-        f" {len(lags)} partitions",
-        times=times(now_ms - since_ms, 3_600_000),
-        first_ms=since_ms,
-        last_ms=now_ms,
-        count=len(lags),
-        table="offsets",
-        where={},
-        facts={"lag": total, "partitions": dict(sorted(lags.items())[:MANY]), "count": len(lags)},
-    )
-
-
-def _expiry(
-    group_id: str,
-    group: FoldedGroup | None,
-    offsets: PresentOffsets,
-    limits: Thresholds,
-    now_ms: int,
-) -> Iterator[FactRow]:
-    """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
-    subscribed = None if group is None or not group.members else _subscribed(group)
-    if group is not None and group.members and subscribed is None:
-        return
-    due: dict[str, int] = {}
-    for (topic, partition), committed in offsets.of(group_id):
-        if subscribed is not None and topic in subscribed:
-            continue
-        at_ms = _expires_ms(group, committed, limits)
-        if at_ms <= now_ms + limits.expiry_within_ms:
-            due[f"{topic}-{partition}"] = at_ms
-    if not due:
-        return
-    first_ms = min(due.values())
-    when = f"in {duration(first_ms - now_ms)}" if first_ms > now_ms else "now"
-    yield finding(
-        limits,
-        EXPIRY,
-        group_id,
-        f"{len(due)} committed offsets expire soon, the first one {when}: then its consumers"
-        " start where auto.offset.reset says",
-        times=1.0 if first_ms > now_ms else 2.0,
-        first_ms=min(first_ms, now_ms),
-        last_ms=max(due.values()),
-        count=len(due),
-        table="offsets",
-        where={},
-        facts={
-            "expires": {name: iso(at_ms) for name, at_ms in sorted(due.items())[:MANY]},
-            "count": len(due),
-        },
-    )
-
-
-def _expires_ms(group: FoldedGroup | None, committed: Committed, limits: Thresholds) -> int:
-    if committed.expire_ms is not None:
-        return committed.expire_ms
-    base_ms = committed.commit_ms
-    if group is not None and group.protocol == CLASSIC and group.empty_since_ms is not None:
-        base_ms = group.empty_since_ms
-    return base_ms + limits.expiry_retention_ms
+    def _expires_ms(self, committed: Committed) -> int:
+        if committed.expire_ms is not None:
+            return committed.expire_ms
+        group, base_ms = self.group, committed.commit_ms
+        if group is not None and group.protocol == CLASSIC and group.empty_since_ms is not None:
+            base_ms = group.empty_since_ms
+        return base_ms + self.limits.expiry_retention_ms
 
 
 def _subscribed(group: FoldedGroup) -> frozenset[str] | None:

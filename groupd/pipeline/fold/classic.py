@@ -100,11 +100,9 @@ def _newcomer(
     departed = group.departing.pop(member_id, None)
     if departed is not None and converting:
         return tracker.succeed(group, departed, entry, member_id, CONVERTED)
-    if instance_id is not None:
-        for other_id, one in list(group.departing.items()):
-            if one.instance_id == instance_id:
-                del group.departing[other_id]
-                return tracker.succeed(group, one, entry, member_id)
+    taken_over = tracker.take_over(group, entry, instance_id, member_id)
+    if taken_over is not None:
+        return taken_over[1]
     return tracker.begin(group, entry, member_id, "joined" if group.complete else None)
 
 

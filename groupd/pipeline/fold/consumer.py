@@ -133,13 +133,12 @@ def _newcomer(
     departed = group.departing.pop(entry.member, None)
     if departed is not None:
         return tracker.succeed(group, departed, entry, entry.member, CONVERTED)
-    if instance_id is not None:
-        for member_id, one in list(group.departing.items()):
-            if one.instance_id == instance_id:
-                del group.departing[member_id]
-                member = tracker.succeed(group, one, entry, entry.member)
-                _inherit(member, one)
-                return member
+    taken_over = tracker.take_over(group, entry, instance_id, entry.member)
+    if taken_over is not None:
+        # It begins with a copy of the old member, so only what differs from it is a change.
+        old, member = taken_over
+        member.topics, member.regex, member.assignor = old.topics, old.regex, old.assignor
+        return member
     member = tracker.begin(group, entry, entry.member, "joined" if group.complete else None)
     if group.complete:
         group.joined_since.append(entry.member)
@@ -147,18 +146,12 @@ def _newcomer(
     return member
 
 
-def _inherit(member: MemberInterval, old: MemberInterval) -> None:
-    """A replacement begins with a copy of the old member, so only what differs from it is a
-    change."""
-    member.topics, member.regex, member.assignor = old.topics, old.regex, old.assignor
-
-
 def _note_changes(
     group: FoldedGroup, member: MemberInterval, entry: FoldEntry, value: Mapping[str, Any]
 ) -> None:
     if any(cause.trigger == "join" and cause.member_id == entry.member for cause in group.causes):
         return
-    if member.log_offset == entry.offset and member.began_by == CONVERTED:
+    if member.log_offset == entry.log_offset and member.began_by == CONVERTED:
         return
     topics = tuple(value["subscribed_topic_names"] or ())
     regex = value["subscribed_topic_regex"] or ""

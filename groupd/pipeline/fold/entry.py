@@ -29,11 +29,11 @@ KINDS = (0, 1, 2, 3, 5, 6, 7, 8, 16)
 
 class FoldEntry(NamedTuple):
     """One record. `kind`: the record type number, None for the end of a transaction (then `marker`
-    is commit or abort). `value` is None if `tombstone`. `producer_id`: -1 outside of
-    transactions."""
+    is commit or abort). `value` is None if `tombstone`. `producer_id`: -1 outside of transactions.
+    All fields but `value` are columns of the pass (`pipeline.group_pass`)."""
 
     log_partition: int
-    offset: int
+    log_offset: int
     at_ms: int
     kind: int | None
     group: str = ""

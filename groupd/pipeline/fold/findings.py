@@ -11,14 +11,14 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
-from groupd.pipeline.errors import PipelineError, length
+from groupd.pipeline.errors import PipelineError, length_ms
 from groupd.pipeline.fold.entry import FactRow
 
 SEVERITIES = {"info": 1.0, "warning": 3.0, "critical": 10.0}
@@ -44,8 +44,6 @@ DEFAULT_SEVERITIES = {
     UNFINISHED: "critical",
     EMPTY_LAG: "warning",
 }
-
-_MS = timedelta(milliseconds=1)
 
 
 class Thresholds(Struct, frozen=True):
@@ -106,7 +104,7 @@ def _of(path: str, document: Mapping[str, Any]) -> Thresholds:
                 continue
             name = f"{table}_{key}".replace("-", "_")
             if f"{name}_ms" in known:
-                changes[f"{name}_ms"] = length(value) // _MS
+                changes[f"{name}_ms"] = length_ms(value)
             elif name in known and not name.endswith("_ms"):
                 changes[name] = _number(path, f"{table}.{key}", value, known[name])
             else:
@@ -121,6 +119,8 @@ def _number(path: str, name: str, value: Any, default: Any) -> Any:
     return value
 
 
+NOWHERE: Mapping[str, Any] = {}
+
 MOST = 5.0
 """A finding this many times beyond its threshold has the greatest weight."""
 
@@ -128,31 +128,38 @@ MANY = 20
 """At most this many names or numbers are given as evidence; `facts.count` has the full number."""
 
 
+class Occurrences(Struct):
+    """When something happened first and last (milliseconds since 1970), and how often."""
+
+    first_ms: int = 0
+    last_ms: int = 0
+    count: int = 0
+
+
 def finding(
     thresholds: Thresholds,
     kind: str,
     group_id: str,
     summary: str,
+    seen: Occurrences,
     *,
     times: float,
-    first_ms: int,
-    last_ms: int,
-    count: int,
     table: str,
-    where: Mapping[str, Any],
     facts: Mapping[str, Any],
+    where: Mapping[str, Any] = NOWHERE,
     topic: str | None = None,
     partition: int | None = None,
     member_id: str | None = None,
 ) -> FactRow:
     """A row of `findings`. `times`: how many times the value exceeds the threshold. It is limited
-    to 1 to `MOST` and multiplies the weight of the severity."""
+    to 1 to `MOST` and multiplies the weight of the severity. `table`, `where`: the table with the
+    evidence, and the values that select its rows besides the group."""
     severity = thresholds.severity[kind]
     evidence = {
         "table": table,
         "where": {"group": group_id, **where},
-        "since": iso(first_ms),
-        "until": iso(last_ms),
+        "since": iso(seen.first_ms),
+        "until": iso(seen.last_ms),
         "facts": facts,
     }
     return {
@@ -163,11 +170,11 @@ def finding(
         "topic": topic,
         "partition": partition,
         "member_id": member_id,
-        "first": first_ms,
-        "last": last_ms,
-        "count": count,
+        "first": seen.first_ms,
+        "last": seen.last_ms,
+        "count": seen.count,
         "summary": summary,
-        "evidence": json.dumps(evidence, sort_keys=True),
+        "evidence": json.dumps(evidence, sort_keys=True),  # with spaces, for people
     }
 
 
@@ -194,15 +201,11 @@ def duration(ms: float) -> str:
     return f"{seconds / 86_400:.1f} d"
 
 
-class Episode(Struct):
+class Episode(Occurrences):
     """`recent`: the instants of the last occurrences, those within the window. `peak`: the greatest
-    number of them within one window. `names`: the first `MANY` names of what it happened to. Times
-    are milliseconds since 1970."""
+    number of them within one window. `names`: the first `MANY` names of what it happened to."""
 
     recent: list[int] = field(default_factory=list)
-    first_ms: int = 0
-    last_ms: int = 0
-    count: int = 0
     peak: int = 0
     names: list[str | int] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)

@@ -5,10 +5,11 @@ not own the partition. What only the end of the log shows is in `pipeline.fold.c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
-from groupd.pipeline.fold.checkup import NamedPlace, PresentOffsets, checkup
+from groupd.pipeline.fold.checkup import Checkup, NamedPlace, PresentOffsets
 from groupd.pipeline.fold.entry import FactRow, FoldEntry, FoldFacts, FoldObserver
 from groupd.pipeline.fold.findings import (
     CONFLICT,
@@ -18,6 +19,7 @@ from groupd.pipeline.fold.findings import (
     UNOWNED,
     ZOMBIE,
     Episode,
+    Occurrences,
     Thresholds,
     duration,
     finding,
@@ -142,8 +144,10 @@ class HealthFold(FoldObserver):
             self._report(group_id, self._watches[group_id])
         for group_id in sorted(groups.keys() | self._offsets.by_group.keys()):
             group = groups.get(group_id)
-            rows = checkup(group_id, group, self._offsets, self._limits, self._ends, self._now_ms)
-            for row in rows:
+            checkup = Checkup(
+                group_id, group, self._offsets, self._limits, self._ends, self._now_ms
+            )
+            for row in checkup.rows():
                 self._found(row)
             self._facts.add("group_states", _state(group_id, group, self._offsets))
 
@@ -156,6 +160,11 @@ class HealthFold(FoldObserver):
 
     def _found(self, row: FactRow) -> None:
         self._facts.add("findings", row)
+
+    def _find(
+        self, kind: str, group_id: str, summary: str, seen: Occurrences, **given: Any
+    ) -> None:
+        self._found(finding(self._limits, kind, group_id, summary, seen, **given))
 
     # Findings
 
@@ -170,42 +179,34 @@ class HealthFold(FoldObserver):
 
     def _flapping(self, group_id: str, client: str, episode: Episode) -> None:
         limits = self._limits
-        row = finding(
-            limits,
+        self._find(
             FLAPPING,
             group_id,
             f"{client} joins and is gone again within {duration(limits.flapping_life_ms)}, over"
             f" and over: {episode.count} rebalances",
+            episode,
             times=times(episode.count, limits.flapping_count),
-            first_ms=episode.first_ms,
-            last_ms=episode.last_ms,
-            count=episode.count,
             table="rebalances",
             where={"epoch": episode.names},
             facts={"client": client},
         )
-        self._found(row)
 
     def _conflict(self, group_id: str, instance_id: str, episode: Episode) -> None:
         limit, window_ms = self._limits.conflict_replacements, self._limits.conflict_window_ms
         if not limit or episode.peak < limit:
             return
-        row = finding(
-            self._limits,
+        self._find(
             CONFLICT,
             group_id,
             f"instance {instance_id} was taken over {episode.count} times, up to {episode.peak}"
             f" times within {duration(window_ms)}: two processes share the id, or one crashes in"
             " a loop",
+            episode,
             times=times(episode.peak, limit),
-            first_ms=episode.first_ms,
-            last_ms=episode.last_ms,
-            count=episode.count,
             table="members",
             where={"instance_id": instance_id, "member_id": episode.names},
             facts={"instance_id": instance_id},
         )
-        self._found(row)
 
     def _zombie(self, group_id: str, place: NamedPlace, episode: Episode) -> None:
         if episode.count < max(self._limits.zombie_commits, 1):
@@ -214,15 +215,12 @@ class HealthFold(FoldObserver):
         suspects = sorted({str(name) for name in episode.names if name})
         whose = f"; it was {suspects[-1]}'s before" if suspects else ""
         words = "nobody owned it" if "not-owned" in episode.kinds else "all members had left"
-        row = finding(
-            self._limits,
+        self._find(
             ZOMBIE,
             group_id,
             f"{episode.count} commits for {topic}-{partition} when {words}{whose}",
+            episode,
             times=times(episode.count, self._limits.zombie_commits),
-            first_ms=episode.first_ms,
-            last_ms=episode.last_ms,
-            count=episode.count,
             table="commits",
             where={"topic": topic, "partition": partition},
             facts={"kinds": episode.kinds, "owners_before": suspects},
@@ -230,7 +228,6 @@ class HealthFold(FoldObserver):
             partition=partition,
             member_id=suspects[-1] if suspects else None,
         )
-        self._found(row)
 
     def _unowned(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         limit_ms = self._limits.unowned_after_ms
@@ -243,21 +240,21 @@ class HealthFold(FoldObserver):
             return
         most_ms = max(unowned_ms for unowned_ms, _ in long)
         moves = [move for _, move in long]
-        row = finding(
-            self._limits,
+        self._find(
             UNOWNED,
             group.group_id,
             f"{len(long)} partitions were nobody's for up to {duration(most_ms)} in the rebalance"
             f" to epoch {rebalance.epoch}",
+            Occurrences(
+                min(move.released_ms or 0 for move in moves),
+                max(move.taken_ms or 0 for move in moves),
+                len(long),
+            ),
             times=times(most_ms, limit_ms),
-            first_ms=min(move.released_ms or 0 for move in moves),
-            last_ms=max(move.taken_ms or 0 for move in moves),
-            count=len(long),
             table="rebalance_moves",
             where={"epoch": rebalance.epoch},
             facts={"longest_ms": most_ms, "partitions": [list(m.place) for m in moves[:MANY]]},
         )
-        self._found(row)
 
     def _unfinished(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         limits, since_ms = self._limits, rebalance.written_ms
@@ -266,22 +263,18 @@ class HealthFold(FoldObserver):
         waiting = list(rebalance.waiting_for)
         names = ", ".join(waiting[:3]) + (" and others" if len(waiting) > 3 else "")
         whom = f"; it waits for {names}" if waiting else ""
-        row = finding(
-            limits,
+        self._find(
             UNFINISHED,
             group.group_id,
             f"the rebalance to epoch {rebalance.epoch} ({rebalance.triggers[0]}) is not over after"
             f" {duration(self._now_ms - since_ms)}{whom}",
+            Occurrences(since_ms, self._now_ms, 1),
             times=times(self._now_ms - since_ms, limits.unfinished_after_ms),
-            first_ms=since_ms,
-            last_ms=self._now_ms,
-            count=1,
             table="rebalances",
             where={"epoch": rebalance.epoch},
             facts={"waiting_for": waiting[:MANY], "count": len(waiting)},
             member_id=waiting[0] if waiting else None,
         )
-        self._found(row)
 
 
 def _state(group_id: str, group: FoldedGroup | None, offsets: PresentOffsets) -> dict[str, object]:

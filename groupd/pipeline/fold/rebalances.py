@@ -82,7 +82,7 @@ def open_rebalance(
         epoch,
         group.protocol,
         entry.at_ms,
-        entry.offset,
+        entry.log_offset,
         tuple(causes),
         joined,
         left,

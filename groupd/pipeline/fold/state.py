@@ -8,6 +8,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.assignors.api import SubscriptionType
+from groupd.coordinator.core.consumer_group.target_assignment import subscription_type
+
 # A partition is an `OwnedPartition`: (topic id as text, number) in consumer groups, whose records
 # have topic ids, and (topic name, number) in classic groups. `MemberInterval.key` identifies a
 # member. For a static member it is the instance id, because a replacement under another member id
@@ -226,7 +229,7 @@ class FoldedGroup(Struct):
 
     def is_homogeneous(self) -> bool:
         kinds = {(member.topics, member.regex) for member in self.members.values()}
-        return len(kinds) < 2 and not any(topics and regex for topics, regex in kinds)
+        return subscription_type(list(kinds)) is SubscriptionType.HOMOGENEOUS
 
 
 # Why a member is gone -----------------------------------------------------------------------

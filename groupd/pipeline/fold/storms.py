@@ -169,10 +169,8 @@ class Storms:
             self._group_id,
             f"{episode.count} rebalances, up to {episode.peak} of them within"
             f" {duration(limits.storm_window_ms)} ({kinds}){who}",
+            episode,
             times=times(episode.peak, limits.storm_rebalances),
-            first_ms=episode.first_ms,
-            last_ms=episode.last_ms,
-            count=episode.count,
             table="rebalances",
             where={"epoch": episode.names},
             facts={

@@ -49,10 +49,10 @@ class Tracker:
             member_id,
             group.protocol,
             entry.at_ms,
-            entry.offset,
+            entry.log_offset,
             began_by,
             state_since_ms=entry.at_ms,
-            state_offset=entry.offset,
+            state_offset=entry.log_offset,
             heard_ms=entry.at_ms,
         )
         group.members[member_id] = member
@@ -76,7 +76,7 @@ class Tracker:
             if member.first_epoch is None and epoch > 0:
                 member.first_epoch = epoch
         member.epoch, member.state = epoch, state
-        member.state_since_ms, member.state_offset = entry.at_ms, entry.offset
+        member.state_since_ms, member.state_offset = entry.at_ms, entry.log_offset
 
     def depart(self, group: FoldedGroup, member_id: str, at_ms: int) -> None:
         """Notes that the member's records are gone; `flush` or a successor ends its membership."""
@@ -132,6 +132,17 @@ class Tracker:
         member.replaces = old.member_id if by == REPLACED else None
         return member
 
+    def take_over(
+        self, group: FoldedGroup, entry: FoldEntry, instance_id: str | None, member_id: str
+    ) -> tuple[MemberInterval, MemberInterval] | None:
+        """Lets a new member of a static instance take the place of the member of that instance that
+        departs. Returns both; None if there is none."""
+        for other_id, old in group.departing.items():
+            if instance_id is not None and old.instance_id == instance_id:
+                del group.departing[other_id]
+                return old, self.succeed(group, old, entry, member_id)
+        return None
+
     def _note_flapping(self, group: FoldedGroup, member: MemberInterval, at_ms: int) -> None:
         settings = self.settings
         if member.began_by != "joined" or at_ms - member.joined_ms > settings.flap_life_ms:
@@ -156,7 +167,9 @@ class Tracker:
             # Only a client-side assignor gives a partition to two members. The later member counts.
             loser = group.members.get(before.owner.member_id)
             self._ownership_row(group, place, before, loser, entry.at_ms, "revoked")
-        group.holders[place] = OwnedInterval(member.owner, entry.at_ms, entry.offset, member.epoch)
+        group.holders[place] = OwnedInterval(
+            member.owner, entry.at_ms, entry.log_offset, member.epoch
+        )
         found = group.awaiting.get(place)
         if found is not None and _key(found[1].after) == member.key:
             move, since = found[1], group.released.get(place)

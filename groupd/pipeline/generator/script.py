@@ -4,7 +4,6 @@ the members and commits of a group follow.
 
 from __future__ import annotations
 
-import base64
 import math
 import uuid
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from groupd.coordinator.logtools.record_json import id_text
 from groupd.protocol.messages import TopicId
 
 # Production ---------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ class GeneratedWorld(Struct, frozen=True):
 
 
 def member_uuid(rng: Random) -> str:
-    """A member id of the consumer protocol: a UUID in 22 characters of base64url."""
-    return base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
+    """A member id of the consumer protocol, which has the form of a topic id."""
+    return id_text(rng.randbytes(16))
 
 
 def classic_member_id(client_id: str, rng: Random) -> str:

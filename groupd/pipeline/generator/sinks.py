@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from msgspec.json import encode
+from msgspec.json import format as indented
+
 from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.logtools.record_json import id_text
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.pipeline.errors import PipelineError
@@ -130,10 +132,10 @@ class SegmentSink:
         if any(self._root.iterdir()):
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
         known = {
-            topic.name: {"id": _id_text(topic.topic_id), "partitions": topic.partitions}
+            topic.name: {"id": id_text(topic.topic_id), "partitions": topic.partitions}
             for topic in topics
         }
-        (self._root / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
+        (self._root / TOPICS_FILE).write_bytes(indented(encode(known), indent=1) + b"\n")
 
     async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
         with SegmentWriter(self._root, partition) as writer:
@@ -141,14 +143,9 @@ class SegmentSink:
                 writer.write(parse_header(batch.payload), batch.payload)
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
-        with (self._root / END_OFFSETS_FILE).open("w") as file:
+        with (self._root / END_OFFSETS_FILE).open("wb") as file:
             for end in ends:
                 time = datetime.fromtimestamp(end.time_ms / 1000, UTC)
                 row = {**end._asdict(), "time": time.isoformat(timespec="milliseconds")}
                 del row["time_ms"]
-                file.write(json.dumps(row) + "\n")
-
-
-def _id_text(topic_id: bytes) -> str:
-    """The id in Kafka's form: 22 characters of base64url."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+                file.write(encode(row) + b"\n")

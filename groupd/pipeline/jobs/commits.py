@@ -12,14 +12,8 @@ from uuid import UUID
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.errors import ReplayError
@@ -29,10 +23,9 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.history.authors import Authors
 from groupd.coordinator.history.changes import Actor, ChangeKind
-from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
 from groupd.coordinator.logtools.entries import MARKER, TYPE_NAMES
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
+from groupd.pipeline.schema import BOOL, INT, OFFSET_COMMIT_TYPES, STRING, TIME, struct
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 
@@ -124,32 +117,18 @@ class CommitAuthor(NamedTuple):
     expiry_base: int | None
 
 
-AUTHOR = StructType(
-    [
-        StructField("actor", StringType()),
-        StructField("member", StringType()),
-        StructField("instance", StringType()),
-        StructField("client_id", StringType()),
-        StructField("client_host", StringType()),
-        StructField("epoch", IntegerType()),
-        StructField("protocol_type", StringType()),
-        StructField("expiry_never", BooleanType()),
-        StructField("expiry_base", TimestampType()),
-    ]
+AUTHOR = struct(
+    actor=STRING,
+    member=STRING,
+    instance=STRING,
+    client_id=STRING,
+    client_host=STRING,
+    epoch=INT,
+    protocol_type=STRING,
+    expiry_never=BOOL,
+    expiry_base=TIME,
 )
-_ARROW = pa.struct(
-    [
-        ("actor", pa.string()),
-        ("member", pa.string()),
-        ("instance", pa.string()),
-        ("client_id", pa.string()),
-        ("client_host", pa.string()),
-        ("epoch", pa.int32()),
-        ("protocol_type", pa.string()),
-        ("expiry_never", pa.bool_()),
-        ("expiry_base", pa.timestamp("us", "UTC")),
-    ]
-)
+"""The fields of a `CommitAuthor`."""
 
 _READ = ("log_partition", "group", "log_offset", "topic", "partition", "_topic_id")
 _BYTES = ("key", "value")
@@ -186,6 +165,7 @@ class _Follower:
         self._state = ShardState(CoordinatorConfig(), new_id=str, assignors={})
         self._shard = GroupCoordinatorShard(self._state)
         self._authors = Authors()
+        self._author_type = to_arrow_type(AUTHOR, timezone="UTC")
         self._current: tuple[int, str] | None = None
         self._group: Group | None = None
         # The index in `_found` by partition, valid for the present state of the group.
@@ -211,7 +191,7 @@ class _Follower:
             else:
                 self._apply(key, value, offset)
         rows = batch.take(pa.array(kept, pa.int32())).drop_columns(["_topic_id", *_BYTES])
-        known = pa.array([who._asdict() for who in self._found], _ARROW)
+        known = pa.array([who._asdict() for who in self._found], self._author_type)
         return rows.append_column("author", known.take(pa.array(found, pa.int32())))
 
     def _begin(self, log: int, group: str) -> None:
@@ -290,18 +270,22 @@ _COLUMNS = (
 )
 INPUT = (*_COLUMNS, "record_type", "key", "value")
 """The columns of the log that are read."""
+
+RETENTION = {"retention_minutes": CoordinatorConfig().offsets_retention_minutes}
+"""The option with the retention of offsets, by which expired offsets differ from deleted ones."""
+
 _TYPES = (MARKER, *(TYPE_NAMES[number] for number in (*OFFSET_COMMIT_TYPES, *MEMBERSHIP_TYPES)))
-_MS_PER_MINUTE = 60_000
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    frame = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
+    frame = history(inputs.entries, options)
     return {"commits": Table(frame, "time", ("log_partition", "log_offset"))}
 
 
-def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> DataFrame:
+def history(entries: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """One row for each commit record, whether it took effect or not, and one for each offset that a
-    tombstone removed. Columns: docs/pipeline-jobs.md."""
+    tombstone removed. `options` include `RETENTION`. Columns: docs/pipeline-jobs.md."""
+    retention_ms = int(options["retention_minutes"]) * 60_000
     # Filtered by type name, so that the source leaves records of other types undecoded.
     entries = entries.where(f.col("record_type").isin(*_TYPES))
     # Key and value bytes are kept only for membership records, which need them.
@@ -409,6 +393,6 @@ JOB = Job(
     "commits",
     "every commit with its predecessor, its jump, its author and what became of it",
     build,
-    {"retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE},
+    RETENTION,
     columns=INPUT,
 )

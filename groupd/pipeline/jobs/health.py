@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from groupd.pipeline.fold.checkup import NamedPlace
 from groupd.pipeline.fold.entry import FoldFacts, FoldObserver
@@ -15,24 +15,14 @@ from groupd.pipeline.fold.findings import SEVERITIES, Thresholds, read_threshold
 from groupd.pipeline.fold.health import HealthFold
 from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
-from groupd.pipeline.group_tables import FINDINGS, HEALTH
+from groupd.pipeline.group_tables import FINDINGS, GROUP_STATES, HEALTH
 from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.jobs.offsets import as_of
 from groupd.pipeline.options import parse_time
 
-_STATES = StructType(
-    [
-        StructField("group", StringType()),
-        StructField("protocol", StringType()),
-        StructField("state", StringType()),
-        StructField("members", IntegerType()),
-        StructField("last_activity", TimestampType()),
-    ]
-)
 _FINE = "nothing found"
 
-
-TABLES = {"findings": FINDINGS, "group_states": _STATES}
+TABLES = {"findings": FINDINGS, "group_states": GROUP_STATES}
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:

@@ -9,14 +9,12 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
-from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
 from groupd.pipeline.errors import length
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.jobs.commits import INPUT, history
+from groupd.pipeline.jobs.commits import INPUT, RETENTION, history
 from groupd.pipeline.options import parse_time
 from groupd.pipeline.windows import PLACE, filled, moves_by_window, with_lag, with_lag_seconds
 
-_MS_PER_MINUTE = 60_000
 _COLUMNS = (
     "at",
     "group",
@@ -35,7 +33,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     """Raises PipelineError."""
     window = length(options["window"])
     until = parse_time(str(options["until"])) if options["until"] else None
-    commits = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
+    commits = history(inputs.entries, options)
     windows = filled(moves_by_window(commits, window), inputs.end_offsets, window, until)
     rows = with_lag(windows.where(f.col("offset").isNotNull()), inputs.end_offsets)
     rows = with_lag_seconds(rows.withColumnRenamed("known_until", "at"), inputs.end_offsets)
@@ -54,7 +52,7 @@ JOB = Job(
     {
         "window": "5m",
         "until": "",
-        "retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE,
+        **RETENTION,
     },
     columns=INPUT,
     ends_every="window",

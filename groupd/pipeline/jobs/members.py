@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from groupd.pipeline.errors import length
+from groupd.pipeline.errors import length_ms
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.group_pass import COLUMNS, group_pass
 from groupd.pipeline.group_tables import MEMBER_EPOCHS, MEMBERS, OWNERSHIP
 from groupd.pipeline.job import Inputs, Job, Table
 
 TABLES = {"members": MEMBERS, "member_epochs": MEMBER_EPOCHS, "ownership": OWNERSHIP}
-_MS = timedelta(milliseconds=1)
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    settings = Settings(session_timeout_ms=length(options["session_timeout"]) // _MS)
+    settings = Settings(session_timeout_ms=length_ms(options["session_timeout"]))
     return tables(group_pass(inputs, TABLES, settings))
 
 

@@ -12,10 +12,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
 from groupd.pipeline.errors import PipelineError, length
 from groupd.pipeline.job import Inputs, Job, Table
-from groupd.pipeline.jobs.commits import INPUT, history
+from groupd.pipeline.jobs.commits import INPUT, RETENTION, history
 from groupd.pipeline.options import parse_time
 from groupd.pipeline.windows import PLACE, filled, moves_by_window, with_lag
 
@@ -84,15 +83,13 @@ def runs(windows: DataFrame, place: Sequence[str], at_least: int) -> DataFrame:
 # The log tells committed offsets only, so a consumer that commits rarely looks slow between
 # commits.
 
-_MS_PER_MINUTE = 60_000
-
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     window = length(options["window"])
     stalled_windows = _at_least_one(options, "stalled_windows")
     rewound_by = _at_least_one(options, "rewound_by")
     until = parse_time(str(options["until"])) if options["until"] else None
-    commits = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
+    commits = history(inputs.entries, options)
     # Cached: small compared with the log, and needed for both tables and for the end of the input.
     moves = moves_by_window(commits, window).persist(StorageLevel.MEMORY_AND_DISK)
     windows = _per_window(moves, inputs.end_offsets, window, until)
@@ -174,7 +171,7 @@ JOB = Job(
         "stalled_windows": 3,
         "rewound_by": 1,
         "until": "",
-        "retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE,
+        **RETENTION,
     },
     columns=INPUT,
     ends_every="window",

@@ -4,27 +4,25 @@ cost."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from groupd.pipeline.errors import length
+from groupd.pipeline.errors import length_ms
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.group_pass import COLUMNS, group_pass
 from groupd.pipeline.group_tables import REBALANCE_MOVES, REBALANCES
 from groupd.pipeline.job import Inputs, Job, Table
 
 TABLES = {"rebalances": REBALANCES, "rebalance_moves": REBALANCE_MOVES}
-_MS = timedelta(milliseconds=1)
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     settings = Settings(
-        session_timeout_ms=length(options["session_timeout"]) // _MS,
-        flap_life_ms=length(options["flap_life"]) // _MS,
+        session_timeout_ms=length_ms(options["session_timeout"]),
+        flap_life_ms=length_ms(options["flap_life"]),
         flap_count=int(options["flap_count"]),
-        flap_window_ms=length(options["flap_window"]) // _MS,
+        flap_window_ms=length_ms(options["flap_window"]),
     )
     return tables(group_pass(inputs, TABLES, settings))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -12,7 +11,7 @@ from pyspark.sql import functions as f
 from groupd.coordinator.config.settings import ConfigError
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.pipeline.errors import PipelineError, length
+from groupd.pipeline.errors import PipelineError, length_ms
 from groupd.pipeline.fold.entry import FoldFacts, FoldObserver
 from groupd.pipeline.fold.state import Settings, TopicNames
 from groupd.pipeline.fold.what_if import OK, WhatIf
@@ -20,15 +19,13 @@ from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
 from groupd.pipeline.group_tables import WHAT_IF, WHAT_IF_TOTALS
 from groupd.pipeline.job import Inputs, Job, Table
 
-_MS = timedelta(milliseconds=1)
-
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     """Raises PipelineError if there is no such assignor."""
-    settings = Settings(session_timeout_ms=length(options["session_timeout"]) // _MS)
+    settings = Settings(session_timeout_ms=length_ms(options["session_timeout"]))
     name = str(options["assignor"])
     _load(name)
-    default_ms = length(options["unowned_per_move"]) / _MS
+    default_ms = float(length_ms(options["unowned_per_move"]))
     observers = _observers(name, default_ms)
     rows = group_pass(inputs, {"what-if": WHAT_IF}, settings, observers)["what-if"]
     return {

@@ -137,15 +137,14 @@ def _group_rows(
     ]
     found = every.orderBy(*order).limit(limits.rows).collect()
     trends = _trends(tables["progress"], extent, [row.group for row in found])
-    rows = [_group_row(row, rank, trends) for rank, row in enumerate(found, 1)]
+    rows = [_group_row(row, trends) for row in found]
     return rows, total - len(rows)
 
 
-def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]) -> GroupRow:
+def _group_row(row: Row, trends: Mapping[str, Sequence[float | None]]) -> GroupRow:
     findings = row.findings or 0
     return GroupRow(
         row.group,
-        rank,
         row.severity if findings else None,
         findings,
         row.summary or "",
@@ -205,14 +204,12 @@ def _finding(row: Row) -> ReportFinding:
         row.group,
         row.finding,
         row.severity if row.severity in _ORDER else "info",
-        row.score or 0.0,
         row.summary or "",
         row.topic,
         row.partition,
         row.member_id,
         row["first"],
         row["last"],
-        row["count"] or 0,
         str(evidence.get("table", "")),
         evidence.get("facts") or {},
     )
@@ -244,14 +241,12 @@ def _rewind(row: Row) -> ReportFinding:
         row.group,
         REWOUND,
         "info",
-        0.0,
         f"{what} {how} by {row.records:,} records in all",
         None if many else row.topic,
         None if many else row.partition,
         None,
         row.at_ms,
         row.at_ms,
-        row.partitions,
         "progress",
         {"by": row.actor} if row.actor else {},
     )

@@ -15,7 +15,6 @@ from groupd.pipeline.report.model import (
     GroupRow,
     HoldingBar,
     LifeBar,
-    LifeRow,
     RebalanceBar,
     ReportExtent,
     ReportFinding,
@@ -34,8 +33,6 @@ HOLDINGS_MAX = 4000
 REBALANCES_MAX = 200
 MARKS_MAX = 20_000
 PLACES_MAX = 200
-
-ChartRows = Mapping[str, list[Row]]
 
 
 def details_of(
@@ -58,7 +55,7 @@ def details_of(
     found = []
     for row in groups:
         lag, rate = series.get(row.name, (_nothing(extent), _nothing(extent)))
-        mine = lives_in_lanes(map(_life_row, lives.get(row.name, [])), extent.end_ms)
+        mine = lives_in_lanes(map(_life, lives.get(row.name, [])), extent.end_ms)
         mine = _with_spans(mine, spans.get(row.name, []))
         places, held = _holdings(holdings.get(row.name, []), mine, extent)
         mine_rebalances = [_rebalance(one) for one in rebalances.get(row.name, [])]
@@ -217,16 +214,10 @@ def _put(values: tuple[SeriesValues, SeriesValues], row: Row) -> None:
 # Members, partitions, rebalances -------------------------------------------------------------
 
 
-def _life_row(row: Row) -> LifeRow:
-    return LifeRow(
-        row.member_id,
-        row.instance_id,
-        row.client_id,
-        row.client_host,
-        row.joined,
-        row.ended,
-        row.ended_by,
-        row.ended_why,
+def _life(row: Row) -> LifeBar:
+    label = row.instance_id or row.client_id or row.member_id
+    return LifeBar(
+        row.member_id, 0, label, row.client_host or "", row.joined, row.ended, row.ended_by
     )
 
 

@@ -7,7 +7,7 @@ module loads without Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -46,14 +46,12 @@ class ReportFinding(Struct, frozen=True):
     group: str
     kind: str
     severity: str
-    score: float
     summary: str
     topic: str | None = None
     partition: int | None = None
     member: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    count: int = 1
     table: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,7 +87,6 @@ class LifeBar(Struct, frozen=True):
     joined_ms: int
     ended_ms: int | None
     ended_by: str | None
-    ended_why: str | None
     spans: Sequence[EpochSpan] = ()
 
 
@@ -123,7 +120,6 @@ class GroupRow(Struct, frozen=True):
     """A row in the list of groups. `lag`: at the end; `trend`: its course in a few steps."""
 
     name: str
-    rank: int
     severity: str | None
     findings: int
     summary: str
@@ -179,56 +175,27 @@ _FINEST_PARTS = 1500
 """An interval shorter than one part in this many of the whole time is less than a pixel wide."""
 
 
-class LifeRow(NamedTuple):
-    """The fields of a row of `members` that the page needs."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str | None
-    client_host: str | None
-    joined_ms: int
-    ended_ms: int | None
-    ended_by: str | None
-    ended_why: str | None
-
-
-def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[LifeBar]:
-    """Lives sorted by time, in lanes: lives with the same name that follow each other are taken for
-    the same process. Beyond `LANES_MAX` lanes the rest share the last one."""
-    lives: list[tuple[str, int, LifeRow]] = []
+def lives_in_lanes(rows: Iterable[LifeBar], end_ms: int) -> list[LifeBar]:
+    """Lives sorted by time, in lanes: lives with the same label that follow each other are taken
+    for the same process. Beyond `LANES_MAX` lanes the rest share the last one."""
+    lives: list[tuple[int, LifeBar]] = []
     free: dict[str, list[int]] = {}
-    for row in sorted(rows, key=lambda row: (row.joined_ms, row.member_id)):
-        name = row.instance_id or row.client_id or row.member_id
-        ends = free.setdefault(name, [])
-        until = end_ms + 1 if row.ended_ms is None else row.ended_ms
-        number = next((n for n, end in enumerate(ends) if end <= row.joined_ms), len(ends))
-        if number == len(ends):
-            ends.append(until)
-        else:
-            ends[number] = until
-        lives.append((name, number, row))
-    several = {name for name, ends in free.items() if len(ends) > 1}
-    keys = sorted({(name, number) for name, number, _ in lives}, key=_natural)
+    for life in sorted(rows, key=lambda life: (life.joined_ms, life.member_id)):
+        ends = free.setdefault(life.label, [])
+        until = end_ms + 1 if life.ended_ms is None else life.ended_ms
+        number = next((n for n, end in enumerate(ends) if end <= life.joined_ms), len(ends))
+        ends[number : number + 1] = [until]
+        lives.append((number, life))
+    several = {label for label, ends in free.items() if len(ends) > 1}
+    keys = sorted({(life.label, number) for number, life in lives}, key=_natural)
     lanes = {key: min(lane, LANES_MAX) for lane, key in enumerate(keys)}
-    rest = len(keys) - LANES_MAX
     found = []
-    for name, number, row in lives:
-        lane = lanes[name, number]
-        label = f"{name} #{number + 1}" if name in several else name
+    for number, life in lives:
+        lane = lanes[life.label, number]
+        label = f"{life.label} #{number + 1}" if life.label in several else life.label
         if lane == LANES_MAX:
-            label = f"{rest} more members"
-        found.append(
-            LifeBar(
-                row.member_id,
-                lane,
-                label,
-                row.client_host or "",
-                row.joined_ms,
-                row.ended_ms,
-                row.ended_by,
-                row.ended_why,
-            )
-        )
+            label = f"{len(keys) - LANES_MAX} more members"
+        found.append(replace(life, lane=lane, label=label))
     return found
 
 

@@ -9,7 +9,7 @@ from groupd.pipeline.report.make import window_ms
 from groupd.pipeline.report.model import (
     LANES_MAX,
     HoldingBar,
-    LifeRow,
+    LifeBar,
     downsample,
     lives_in_lanes,
     merge_holdings,
@@ -19,8 +19,8 @@ from groupd.pipeline.report.model import (
 HOUR_MS = 3_600_000
 
 
-def row(client: str, joined: int, ended: int | None, instance: str | None = None) -> LifeRow:
-    return LifeRow(f"{client}-{joined}", instance, client, "/h", joined, ended, "left", None)
+def row(client: str, joined: int, ended: int | None, instance: str | None = None) -> LifeBar:
+    return LifeBar(f"{client}-{joined}", 0, instance or client, "/h", joined, ended, "left")
 
 
 def test_members_that_follow_each_other_share_a_lane_and_others_do_not() -> None:
