@@ -75,7 +75,7 @@ test: test-setup ## Run all tests; ARGS are pytest's
 
 # Without the slow ones, and with a fifth of the random examples.
 check: QUICK := -m "not slow and not nightly" --hypothesis-profile=check
-check: lint unit ## Format, lint, types, imports, unit tests: under a minute
+check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
 lint: lint-format lint-style lint-types lint-imports lint-web ## Format, lint, types, imports
 

@@ -1,7 +1,7 @@
 """Kafka's error codes with their numbers on the wire.
 
-A handler raises `ApiError` before it has changed anything, and the dispatcher turns it into the
-reply to the request. Codes are plain ints (`IntEnum`), so encoders write them as they are.
+A handler raises `ApiError` before it has changed anything. The `failure` of the request's API makes
+the reply from it. Codes are plain ints (`IntEnum`), so encoders write them as they are.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The list of all group types. To add a type, add a folder beside `consumer_group` and a line
-here."""
+"""The list of all group types. `docs/architecture.md` (How to change things) says what a new type
+needs besides its line here."""
 
 from __future__ import annotations
 

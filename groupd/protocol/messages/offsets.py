@@ -74,8 +74,9 @@ class FetchTopic(Struct, frozen=True):
 
 
 class OffsetFetchGroup(Struct, frozen=True):
-    """`topics` None = all; or all of the topics in `only`, if the dispatcher asks for them in
-    pieces. `member_id` None and epoch -1 = a reader that is no member."""
+    """`topics` None = all topics; or, if `only` is set, all partitions of the topics in `only`: the
+    server asks a shard for many topics in pieces. `member_id` None and epoch -1 = a reader that is
+    no member."""
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None
@@ -86,8 +87,8 @@ class OffsetFetchGroup(Struct, frozen=True):
 
 
 class OffsetFetchRequest(Struct, frozen=True):
-    """v1-7 carry one group: then `groups` has one entry. The dispatcher splits the request: a shard
-    handles one `OffsetFetchGroup` and answers with one `FetchedGroup`."""
+    """In v1-7 `groups` has one entry. Each group is a question of its own: its shard gets one
+    `OffsetFetchGroup` and answers with one `FetchedGroup`."""
 
     groups: tuple[OffsetFetchGroup, ...]
 
@@ -107,8 +108,8 @@ class FetchedTopic(Struct, frozen=True):
 
 
 class FetchedGroup(Struct, frozen=True):
-    """If the group has an error, `topics` is empty. v1 needs the error on each requested partition;
-    the dispatcher adds those."""
+    """If a shard answers with an error, `topics` is empty. In the reply every requested partition
+    has that error, because v1 has no other place for it."""
 
     group_id: str
     topics: Sequence[FetchedTopic] = ()

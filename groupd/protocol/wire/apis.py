@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 from groupd.protocol.messages.cluster import ApiRange
-from groupd.protocol.wire.api import (
-    api_versions,
-    cluster,
-    configs,
-    fetch,
-    groups,
-    heartbeats,
-    metadata,
-    offset_commit,
-    offset_fetch,
-    produce,
-    replicas,
-    security,
-    topics,
-    transactions,
-)
+from groupd.protocol.wire import api
 from groupd.protocol.wire.registry import Api
 
-_MODULES = (
-    api_versions,
-    cluster,
-    configs,
-    fetch,
-    groups,
-    heartbeats,
-    metadata,
-    offset_commit,
-    offset_fetch,
-    produce,
-    replicas,
-    security,
-    topics,
-    transactions,
-)
+_MODULES = [import_module(f"{api.__name__}.{module.name}") for module in iter_modules(api.__path__)]
 
 API_BY_KEY: Mapping[int, Api] = {
-    api.key: api for module in _MODULES for api in vars(module).values() if isinstance(api, Api)
+    found.key: found
+    for module in _MODULES
+    for found in vars(module).values()
+    if isinstance(found, Api)
 }
 """Every served API by its key."""
 
-API_BY_REQUEST: Mapping[type, Api] = {api.request_type: api for api in API_BY_KEY.values()}
+API_BY_REQUEST: Mapping[type, Api] = {found.request_type: found for found in API_BY_KEY.values()}
 """Every served API by the class of its requests."""
 
 API_RANGES: tuple[ApiRange, ...] = tuple(

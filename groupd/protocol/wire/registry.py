@@ -1,8 +1,9 @@
 """Defines an API, and how its bodies are read and written.
 
-The modules in `api/` describe the messages of each API (`schema`). The functions for the server and
-for the client follow from that. ApiVersions is derived from the table of all APIs (`apis`), so
-groupd advertises exactly the versions that it can decode and answer.
+The modules in `api/` describe the messages of each API, in the language of
+`groupd.protocol.schema`. The functions for the server and for the client follow from that.
+ApiVersions is derived from the table of all APIs (`apis`), so groupd advertises exactly the
+versions that it can decode and answer.
 
 Messages are not read with kio, because kio 0.6 fails on hostile bytes. It reserves memory for an
 announced array length before it checks how much of the frame is left (a 30-byte frame aborts the
@@ -82,12 +83,6 @@ class InSteps(Protocol):
     def __call__(self, reply: Reply, version: int, throttle_ms: int = 0, /) -> ReplySteps: ...
 
 
-class DecodeReply(Protocol):
-    def __call__(
-        self, frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /
-    ) -> Reply: ...
-
-
 class Api(Struct, frozen=True):
     """One API with its key.
 
@@ -99,8 +94,8 @@ class Api(Struct, frozen=True):
     the reply with an error of the whole request, in the place that this API has for it; None if the
     request has no reply.
     `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
-    `encode_request(request, version)` and `decode_reply(frame, offset, version, max_items)` are the
-    client's side. The latter raises MalformedReply. Fields that the version lacks are not written,
+    `encode_request(request, version)` and `decode_reply(frame, offset, version)` are the client's
+    side. The latter raises MalformedReply. Fields that the version lacks are not written,
     and have their defaults when they are read. The throttle time is not kept.
     `lane`: requests of one connection that are in the same lane may be under way together. None: a
     request starts when all requests before it are answered (`groupd.coordinator.server.decoding`).
@@ -118,7 +113,7 @@ class Api(Struct, frozen=True):
     counted: Counted
     encode: Encode
     encode_request: Callable[[Request, int], bytearray]
-    decode_reply: DecodeReply
+    decode_reply: Callable[[bytes, int, int], Reply]
     failure: Callable[[Request, ErrorCode, str | None], Reply]
     steps: InSteps | None = None
     lane: Lane | None = None
@@ -164,7 +159,7 @@ def api(
         return write or reply.writing(version, version >= flexible_from)
 
     def request_writing(version: int) -> Callable[[Writer, Any], Any]:
-        return request.writing(version, version >= flexible_from)
+        return request.writing(version, version >= flexible_from, stops=False)
 
     encode, steps = _encoders(ByVersion(writing), flexible_from, in_steps)
     reads = ByVersion(reading)
@@ -178,7 +173,7 @@ def api(
         _decoder(reads, flexible_from),
         _counting_decoder(reads, flexible_from),
         encode,
-        _encoders(ByVersion(request_writing), flexible_from, request.long)[0],
+        _encoders(ByVersion(request_writing), flexible_from, in_steps=False)[0],
         _reply_decoder(reply, flexible_from),
         failure,
         steps if in_steps else None,
@@ -245,11 +240,11 @@ def _hider(
     return hide
 
 
-def _reply_decoder(reply: Shape, flexible_from: int) -> DecodeReply:
-    def decode(frame: bytes, offset: int, version: int, max_items: int = NO_LIMIT, /) -> Reply:
+def _reply_decoder(reply: Shape, flexible_from: int) -> Callable[[bytes, int, int], Reply]:
+    def decode(frame: bytes, offset: int, version: int) -> Reply:
         flexible = version >= flexible_from
         try:
-            reader = Reader(frame, offset, version, flexible, max_items)
+            reader = Reader(frame, offset, version, flexible)
             found = reply.reading(version, flexible)(reader)
             reader.end()
         except READ_ERRORS as error:

@@ -90,8 +90,9 @@ def test_every_module_is_imported_somewhere() -> None:
     for path in sources():
         imported |= set(imports(path))
     modules = {name_of(path) for path in sources() if path.name != "__init__.py"}
-    # The registry finds jobs by looking into their package.
-    imported |= {module for module in modules if module.startswith("groupd.pipeline.jobs.")}
+    # Jobs and APIs are found by looking into their packages.
+    found = ("groupd.pipeline.jobs.", "groupd.protocol.wire.api.")
+    imported |= {module for module in modules if module.startswith(found)}
     # What users import in their own tests.
     public = {module for module in modules if module.startswith("groupd.testing.")}
     assert modules - imported - public == set()
