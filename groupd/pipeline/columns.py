@@ -130,9 +130,9 @@ class EntryColumns:
         self.commit_epochs.append(value["leader_epoch"])
         self.commit_times_ms.append(None if time_us is None else time_us // 1000)
         self.commit_topics.append(value["topic_id"])
-        for field, told in self._commit_sparse.items():
+        for field, differing in self._commit_sparse.items():
             if value[field] != _COMMIT_USUAL[field]:
-                told[row] = value[field]
+                differing[row] = value[field]
 
     def take(self) -> pa.RecordBatch:
         """Returns the collected rows and forgets them."""
@@ -184,8 +184,8 @@ class EntryColumns:
             "commit_time": _times(self.commit_times_ms, types["commit_time"]),
             "topic_id": pa.array(self.commit_topics, types["topic_id"]),
         }
-        for name, told in self._commit_sparse.items():
-            arrays[name] = _sparse(count, _COMMIT_USUAL[name], told, types[name])
+        for name, differing in self._commit_sparse.items():
+            arrays[name] = _sparse(count, _COMMIT_USUAL[name], differing, types[name])
         mask = None
         if self._no_commits:
             nulls = np.zeros(count, dtype=bool)
@@ -210,10 +210,10 @@ class EntryColumns:
         ):
             dense.clear()
         self._sequences.clear()
-        for told in (*self._sparse.values(), *self._structs.values()):
-            told.clear()
-        for told in self._commit_sparse.values():
-            told.clear()
+        for differing in (*self._sparse.values(), *self._structs.values()):
+            differing.clear()
+        for differing in self._commit_sparse.values():
+            differing.clear()
         if len(self._places) > _PLACES_MAX:
             self._places.clear()
             self.known_places.clear()
@@ -233,21 +233,21 @@ def _times(times_ms: Sequence[int | None], kind: pa.DataType) -> pa.Array:
     return pc.multiply(pa.array(times_ms, pa.int64()), 1000).cast(kind)
 
 
-def _sparse(count: int, usual: Any, told: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
-    if not told:
+def _sparse(count: int, usual: Any, differing: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+    if not differing:
         if usual is None:
             return pa.nulls(count, kind)
         return pa.repeat(pa.scalar(usual, kind), count)
     items = [usual] * count
-    for row, value in told.items():
+    for row, value in differing.items():
         items[row] = value
     return pa.array(items, kind)
 
 
-def _structs(count: int, told: Mapping[int, Mapping[str, Any]], kind: pa.DataType) -> pa.Array:
-    if not told:
+def _structs(count: int, differing: Mapping[int, Mapping[str, Any]], kind: pa.DataType) -> pa.Array:
+    if not differing:
         return pa.nulls(count, kind)
     places: list[int | None] = [None] * count
-    for number, row in enumerate(told):
+    for number, row in enumerate(differing):
         places[row] = number
-    return pa.array(list(told.values()), kind).take(pa.array(places, pa.int32()))
+    return pa.array(list(differing.values()), kind).take(pa.array(places, pa.int32()))

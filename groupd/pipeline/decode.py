@@ -168,11 +168,11 @@ class EntryRows:
         wanted = self._wanted
         if time_us is _UNWANTED or not wanted.group(None) or not wanted.type(MARKER):
             return
-        told: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         if marker is not None:
-            told["marker"] = "commit" if marker.committed else "abort"
-            told["coordinator_epoch"] = marker.coordinator_epoch
-        self._append(raw.offset, time_us, MARKER, source=source, raw=raw, tombstone=False, **told)
+            facts["marker"] = "commit" if marker.committed else "abort"
+            facts["coordinator_epoch"] = marker.coordinator_epoch
+        self._append(raw.offset, time_us, MARKER, source=source, raw=raw, tombstone=False, **facts)
 
     def add_records(
         self, partition: int, records: Iterable[PlainRecord], source: RecordSource
@@ -284,7 +284,7 @@ class EntryRows:
         if entry is None:
             return
         number, record = entry.number, entry.record
-        told: dict[str, Any] = {"number": number, "error": entry.error}
+        facts: dict[str, Any] = {"number": number, "error": entry.error}
         member = topic = at = None
         value: dict[str, Any] | None = None
         if record is not None:
@@ -292,13 +292,13 @@ class EntryRows:
             try:
                 value = value_of(record) if number in self._values or self._check else None
             except OutOfRange as error:
-                told["error"] = str(error)
+                facts["error"] = str(error)
         elif entry.error is None and number is not None and number not in TYPE_NAMES:
-            told["error"] = f"unknown record type {number}"
-        if time_us is None and raw.timestamp_ms != -1 and told["error"] is None:
-            told["error"] = f"a time outside of the years 1 to 9999: {raw.timestamp_ms} ms"
+            facts["error"] = f"unknown record type {number}"
+        if time_us is None and raw.timestamp_ms != -1 and facts["error"] is None:
+            facts["error"] = f"a time outside of the years 1 to 9999: {raw.timestamp_ms} ms"
         if number in self._values:
-            told["struct"] = value
+            facts["struct"] = value
         columns = self._columns
         place = None if record is None else columns.known_places.get(raw.key)
         if place is None:
@@ -311,7 +311,7 @@ class EntryRows:
             raw=raw,
             place=place,
             member=member,
-            **told,
+            **facts,
         )
 
     def _entry(self, raw: BatchRecord) -> LogEntry | None:

@@ -49,10 +49,6 @@ COLUMNS = (
 """The columns of the log that a job over this pass reads."""
 
 
-def no_observers(facts: FoldFacts, topics: TopicNames) -> Sequence[FoldObserver]:
-    return ()
-
-
 def topic_names(inputs: Inputs) -> dict[str, str]:
     """Topic names by id, collected on the driver because topics are few."""
     rows = inputs.topics.where(f.col("topic_id").isNotNull() & f.col("topic").isNotNull())
@@ -63,7 +59,7 @@ def group_pass(
     inputs: Inputs,
     tables: Mapping[str, StructType],
     settings: Settings,
-    observers: Observers = no_observers,
+    observers: Observers = lambda facts, topics: (),
 ) -> dict[str, DataFrame]:
     """Returns data frames by table name, with the columns that `tables` gives."""
     names = topic_names(inputs)

@@ -152,7 +152,7 @@ def read_partition(
 def _read_log(
     logs: StoreLogs, part: LogRange, out: EntryRows, fail: bool
 ) -> Iterator[pa.RecordBatch]:
-    position, told = part.from_offset, False
+    position, reported = part.from_offset, False
     while position < part.until_offset:
         try:
             page = logs.page(part.partition, position, part.until_offset)
@@ -160,8 +160,8 @@ def _read_log(
             out.add_corrupt(part.partition, position, -1, str(error))
             return
         lost = data_loss(part.partition, page.state, position, part.cleaned)
-        if lost is not None and not told:
-            told = tell_loss(lost, fail)
+        if lost is not None and not reported:
+            reported = report_loss(lost, fail)
         position = max(position, min(page.state.start_offset, part.until_offset))
         end = min(part.until_offset, page.state.next_offset)
         position = add_rows(out, part.partition, page.rows, position, end)
@@ -189,7 +189,7 @@ def data_loss(partition: int, state: LogState, position: int, cleaned: int) -> s
     return None
 
 
-def tell_loss(lost: str, fail: bool) -> bool:
+def report_loss(lost: str, fail: bool) -> bool:
     """Raises PipelineError if `fail` is set; otherwise prints a line on stderr and returns True."""
     if fail:
         raise PipelineError(

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
-from groupd.pipeline.reading import data_loss, ranges, read_partition, tell_loss
+from groupd.pipeline.reading import data_loss, ranges, read_partition, report_loss
 from groupd.pipeline.store import StoreLogs
 from groupd.storage.log import LogState
 
@@ -106,7 +106,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cleaned = known["cleaned"]
         lost = data_loss(int(name), state, known["offset"], cleaned)
         if lost is not None:
-            tell_loss(lost, self._options.fail_on_data_loss)
+            report_loss(lost, self._options.fail_on_data_loss)
             cleaned = state.clean_offset
         end = state.next_offset
         if self._target is not None:

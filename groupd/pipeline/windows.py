@@ -158,8 +158,8 @@ def _end_of_input(moves: DataFrame, end_offsets: DataFrame, until_us: int | None
     times = moves.select(f.max("_last_time").alias("_time")).union(
         end_offsets.select(f.max("time"))
     )
-    told = f.lit(None) if until_us is None else f.timestamp_micros(f.lit(until_us))
-    return times.select(f.greatest(f.max("_time"), told).alias("_until"))
+    until = f.lit(None) if until_us is None else f.timestamp_micros(f.lit(until_us))
+    return times.select(f.greatest(f.max("_time"), until).alias("_until"))
 
 
 def filled(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
 from groupd.pipeline.fold import rebalances
 from groupd.pipeline.fold.entry import (
     CONSUMER_GROUP,
@@ -38,7 +39,6 @@ _FIRST_EPOCH = 2
 """The highest epoch with which the log of a new group begins. The group raises its epoch from 1; in
 the first versions of Kafka it raised it from 0."""
 
-_LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
 
 
@@ -82,14 +82,14 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
         if not group.complete and not causes:
             return
     _note_joined(group, causes)
-    told = [(cause.trigger, cause.member_id) for cause in causes]
+    triggers = [(cause.trigger, cause.member_id) for cause in causes]
     if converting:
-        told.append(("conversion", ""))
-    if not told:
+        triggers.append(("conversion", ""))
+    if not triggers:
         # Brokers before Kafka 4.1 write no hash; with them, hardly any other cause is possible.
         changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
-        told.append(("metadata-change" if changed else "unknown", ""))
-    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, told)
+        triggers.append(("metadata-change" if changed else "unknown", ""))
+    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, triggers)
     rebalance.started_ms = entry.at_ms
     rebalance.complete = group.complete and before in (-1, epoch - 1)
 
@@ -202,7 +202,7 @@ def _current_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> N
         member = tracker.begin(group, entry, entry.member, None)
     epoch = int(value["member_epoch"])
     state = _STATES.get(value["state"], STABLE)
-    if epoch == _LEAVE_STATIC_EPOCH:
+    if epoch == LEAVE_STATIC_EPOCH:
         state = AWAY
     tracker.enter(group, member, entry, epoch if epoch >= 0 else member.epoch or 0, state)
     assigned, pending = _places(value["assigned"]), _places(value["pending_revocation"])

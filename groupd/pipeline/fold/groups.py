@@ -17,6 +17,7 @@ from groupd.pipeline.fold.entry import (
 from groupd.pipeline.fold.state import (
     CLASSIC,
     CONSUMER,
+    SUPERSEDED,
     FoldedGroup,
     MemberInterval,
     OwnedPartition,
@@ -108,7 +109,7 @@ class GroupsFold:
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
         if group.rebalance is not None:
-            rebalances.over(self._tracker, group, group.rebalance, "superseded")
+            rebalances.over(self._tracker, group, group.rebalance, SUPERSEDED)
         rebalances.close(self._tracker, group)
         consumer.forget(group)
         if not group.departing:

@@ -12,7 +12,12 @@ from groupd.pipeline.fold.simulate import assign, minimal_moves, universe_of
 from groupd.pipeline.fold.state import (
     AWAY,
     CLASSIC,
+    COMPLETED,
+    EMPTIED,
+    OPEN,
     REVOKING,
+    SUPERSEDED,
+    UNFINISHED,
     FoldedGroup,
     MemberInterval,
     Move,
@@ -74,7 +79,7 @@ def open_rebalance(
     `causes`: triggers, each with a member id or ""."""
     causes = sorted(dict.fromkeys(causes), key=lambda cause: PRIORITY.index(cause[0]))
     if group.rebalance is not None:
-        over(tracker, group, group.rebalance, "superseded")
+        over(tracker, group, group.rebalance, SUPERSEDED)
     joined, left = tuple(group.joined_since), tuple(group.left_since)
     group.joined_since, group.left_since = [], []
     after = len(group.members)
@@ -198,7 +203,7 @@ def taken(tracker: Tracker, group: FoldedGroup, places: set[OwnedPartition]) -> 
 
 def _taken(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
     rebalance.untaken -= 1
-    if rebalance.untaken == 0 and rebalance.status != "open":
+    if rebalance.untaken == 0 and rebalance.status != OPEN:
         _write(tracker, group, rebalance)
 
 
@@ -256,7 +261,7 @@ def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None
     if len(group.settled) + len(group.away) < len(group.members):
         return
     rebalance.stable_ms = at_ms
-    over(tracker, group, rebalance, "completed" if group.members else "emptied")
+    over(tracker, group, rebalance, COMPLETED if group.members else EMPTIED)
 
 
 def _is_late(group: FoldedGroup, member: MemberInterval, rebalance: Rebalance) -> bool:
@@ -272,11 +277,11 @@ def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str
     rebalance.status = status
     if group.rebalance is rebalance:
         group.rebalance = None
-    if status in ("superseded", "unfinished"):
+    if status in (SUPERSEDED, UNFINISHED):
         rebalance.waiting_for = tuple(
             one for one in sorted(group.members) if _is_late(group, group.members[one], rebalance)
         )
-    if rebalance.untaken and status == "superseded":
+    if rebalance.untaken and status == SUPERSEDED:
         return
     for place in [p for p, (one, _) in group.awaiting.items() if one is rebalance]:
         del group.awaiting[place]
@@ -287,7 +292,7 @@ def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str
 def close(tracker: Tracker, group: FoldedGroup) -> None:
     """Handles the end of the log: writes the rows of rebalances that are still open."""
     if group.rebalance is not None:
-        over(tracker, group, group.rebalance, "unfinished")
+        over(tracker, group, group.rebalance, UNFINISHED)
     seen: dict[int, Rebalance] = {id(one): one for one, _ in group.awaiting.values()}
     group.awaiting.clear()
     for rebalance in seen.values():

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import SubscriptionType
 from groupd.coordinator.core.consumer_group.target_assignment import subscription_type
+from groupd.coordinator.history.rebalance import RebalanceEnd
 
 # A partition is an `OwnedPartition`: (topic id as text, number) in consumer groups, whose records
 # have topic ids, and (topic name, number) in classic groups. `MemberInterval.key` identifies a
@@ -20,6 +21,13 @@ OwnedPartition = tuple[str, int]
 
 STABLE, REVOKING, WAITING, AWAY = "stable", "revoking", "waiting", "away"
 CONSUMER, CLASSIC = "consumer", "classic"
+
+# Where the events of a group and its records show the same end of a rebalance, the word is the
+# same. The two do not show the same rebalances: events tell which epochs were never installed, and
+# `coordinator.history` counts these to the next rebalance; here every epoch is a rebalance.
+
+OPEN, UNFINISHED, EMPTIED = "open", "unfinished", "emptied"
+COMPLETED, SUPERSEDED = RebalanceEnd.COMPLETED.value, RebalanceEnd.SUPERSEDED.value
 
 
 class Settings(Struct, frozen=True):
@@ -146,7 +154,7 @@ class Rebalance(Struct):
     started_ms: int | None = None
     target_ms: int | None = None
     stable_ms: int | None = None
-    status: str = "open"
+    status: str = OPEN
     moves: list[Move] = field(default_factory=list)
     untaken: int = 0
     partitions: int = 0

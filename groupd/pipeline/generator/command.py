@@ -23,7 +23,7 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.pipeline.generator.commits import Commits
 from groupd.pipeline.generator.demo import demo_world
 from groupd.pipeline.generator.members import steps_of
-from groupd.pipeline.generator.profiles import DAY_MS, plan_groups
+from groupd.pipeline.generator.profiles import DAY_MS, PRODUCERS_A_GROUP, plan_groups
 from groupd.pipeline.generator.script import (
     GeneratedWorld,
     GroupPlan,
@@ -46,7 +46,6 @@ UNTIL_MS = 1_768_176_000_000
 """2026-01-12T00:00:00Z. It is fixed, so that the seed alone determines the log."""
 
 PARTITIONS = 50
-PRODUCERS_A_GROUP = 100
 _GROUPS_A_TOPIC = 8
 _OFFSET_BYTES = 8
 
@@ -66,7 +65,7 @@ class Options(Struct, frozen=True):
 
 
 class Generated(Struct, frozen=True):
-    """What was written. `lifecycle`: the number of records that are neither commits nor markers."""
+    """How much was written."""
 
     records: int
     batches: int

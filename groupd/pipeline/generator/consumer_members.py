@@ -15,7 +15,11 @@ from groupd.coordinator.core.consumer_group.group import (
     TARGET,
     ConsumerGroup,
 )
-from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.consumer_group.member import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    MemberState,
+)
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
@@ -43,7 +47,6 @@ from groupd.protocol.records.schema import Record
 
 HEARTBEAT_MS = 5000
 REBALANCE_TIMEOUT_MS = 300_000
-LEAVE_EPOCH, AWAY_EPOCH = -1, -2
 _ROUNDS_MAX = 40
 
 
@@ -104,7 +107,7 @@ class ConsumerMembers:
                 key = (SESSION, self._plan.name, client.member_id)
                 yield self._step(self._shard.expire(key, _at(op.at_ms)), op.at_ms)
             else:
-                epoch = AWAY_EPOCH if op.act is Act.AWAY else LEAVE_EPOCH
+                epoch = LEAVE_STATIC_EPOCH if op.act is Act.AWAY else LEAVE_EPOCH
                 yield self._step(self._send(client, epoch, op.at_ms), op.at_ms)
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:

@@ -12,7 +12,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from groupd.pipeline.generator.consumer_members import ConsumerMembers, encoded
+from groupd.pipeline.generator.consumer_members import (
+    REBALANCE_TIMEOUT_MS,
+    ConsumerMembers,
+    encoded,
+)
+from groupd.pipeline.generator.profiles import SESSION_MS
 from groupd.pipeline.generator.script import (
     Act,
     EncodedRecord,
@@ -35,8 +40,6 @@ from groupd.protocol.writer import Writer
 
 # A generation is one record, which the coordinator writes when the leader has sent the assignments.
 
-SESSION_TIMEOUT_MS = 45_000
-REBALANCE_TIMEOUT_MS = 300_000
 PROTOCOL = "range"
 _SUBSCRIPTION_VERSION = 1
 
@@ -137,7 +140,7 @@ class ClassicMembers:
             client.client_id,
             client_host(client.number),
             REBALANCE_TIMEOUT_MS,
-            SESSION_TIMEOUT_MS,
+            SESSION_MS,
             self._subscription,
             encode_assignment(assignment),
         )

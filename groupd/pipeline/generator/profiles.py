@@ -27,7 +27,7 @@ _RECORDS_A_MEMBER = 6
 """About how many records a rebalance writes for each member."""
 
 _LIFECYCLE_SHARE = 0.15
-_PRODUCERS_A_GROUP = 100
+PRODUCERS_A_GROUP = 100
 _FIRST_PRODUCER_ID = 1000
 
 GroupIncident = Callable[["IncidentSlot"], Iterator[Op]]
@@ -229,7 +229,7 @@ def _group(
         rng.uniform(*profile.capacity),
         profile.static,
         "|".join(name.replace(".", "\\.") for name in names) if profile.regex else "",
-        _FIRST_PRODUCER_ID + number * _PRODUCERS_A_GROUP if profile.transactional else -1,
+        _FIRST_PRODUCER_ID + number * PRODUCERS_A_GROUP if profile.transactional else -1,
         assignor=profile.assignor,
     )
 

@@ -83,7 +83,16 @@ class StoreSink:
 
     async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
         name = offsets_log_name(partition)
-        await self._append(name, batches)
+        epoch = (await self._store.open(name)).owner_epoch
+        waiting: list[Append] = []
+        size = 0
+        for batch in batches:
+            waiting.append(Append(name, epoch, *batch))
+            size += len(batch.payload)
+            if size >= _APPEND_BYTES or len(waiting) == _APPEND_ROWS:
+                await self._store.append(waiting)
+                waiting, size = [], 0
+        await self._store.append(waiting)
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
         """Writes empty batches, as if compaction had removed their records: offsets and times
@@ -105,18 +114,6 @@ class StoreSink:
         ]
         for start in range(0, len(appends), _APPEND_ROWS):
             await self._store.append(appends[start : start + _APPEND_ROWS])
-
-    async def _append(self, name: str, batches: Sequence[PlacedBatch]) -> None:
-        epoch = (await self._store.open(name)).owner_epoch
-        waiting: list[Append] = []
-        size = 0
-        for batch in batches:
-            waiting.append(Append(name, epoch, *batch))
-            size += len(batch.payload)
-            if size >= _APPEND_BYTES or len(waiting) == _APPEND_ROWS:
-                await self._store.append(waiting)
-                waiting, size = [], 0
-        await self._store.append(waiting)
 
 
 class SegmentSink:

@@ -47,7 +47,7 @@ def details_of(
         return []
     chosen = {name: frame.where(f.col("group").isin(names)) for name, frame in tables.items()}
     series = _series(chosen["progress"], extent, findings)
-    lives = _by_group(_newest(chosen["members"], "joined", LIVES_MAX), _MEMBER_TIMES)
+    lives = _by_group(_first(chosen["members"], [f.col("joined").desc()], LIVES_MAX), _MEMBER_TIMES)
     spans = _by_group(_longest(chosen["member_epochs"], SPANS_MAX), ("since", "until"))
     holdings = _by_group(_longest(chosen["ownership"], HOLDINGS_READ_MAX), ("since", "until"))
     rebalances = _by_group(_worst(chosen["rebalances"]), _REBALANCE_TIMES)
@@ -98,10 +98,6 @@ def _first(frame: DataFrame, order: Sequence[Any], most: int) -> DataFrame:
     window = Window.partitionBy("group").orderBy(*order)
     numbered = frame.withColumn("_number", f.row_number().over(window))
     return numbered.where(f.col("_number") <= most).drop("_number")
-
-
-def _newest(frame: DataFrame, time: str, most: int) -> DataFrame:
-    return _first(frame, [f.col(time).desc()], most)
 
 
 def _longest(frame: DataFrame, most: int) -> DataFrame:

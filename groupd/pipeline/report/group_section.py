@@ -35,9 +35,7 @@ def group_section(report: Report, detail: GroupDetail, section: str) -> Element:
         tag("p", [_fact(label, value) for label, value in _facts(detail)], class_="facts"),
         finding_list(report, mine, with_group=False) if mine else None,
         _figure(section, "lag", "Lag", _lag_key(detail), f"Lag of {row.name} over time"),
-        _figure(
-            section, "rate", "Consumption", _rate_key(detail), f"Records a second of {row.name}"
-        ),
+        _figure(section, "rate", "Consumption", _RATE_KEY, f"Records a second of {row.name}"),
         _figure(
             section,
             "lanes",
@@ -97,6 +95,7 @@ _LANES_KEY = [
     _key("left", "left or removed"),
     _key("fenced", "fenced: expired or too slow"),
 ]
+_RATE_KEY = [tag("span", "records a second, by committed offsets")]
 _OWNERSHIP_KEY = [
     tag("span", "a colour a member, as above"),
     _key("nobody", "read by nobody"),
@@ -112,10 +111,6 @@ def _lag_key(detail: GroupDetail) -> list[Element]:
         tag("span", f"records behind: all partitions, and each as a thin line{others}"),
         _key("found", "finding"),
     ]
-
-
-def _rate_key(detail: GroupDetail) -> list[Element]:
-    return [tag("span", "records a second, by committed offsets")]
 
 
 def _figure(section: str, kind: str, title: str, key: list[Element], label: str) -> Element:
