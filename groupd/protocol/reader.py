@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from struct import Struct, unpack_from
 from struct import error as StructError
+from struct import unpack_from
 from typing import Any, TypeVar
 
 from groupd.protocol.messages.secret import Secret
@@ -67,12 +67,6 @@ class Reader:
         self.items = 0
         self.max_items = max_items
         self._end = 0  # end of the struct whose tagged fields were read last
-
-    def unpack(self, layout: Struct) -> tuple[int, ...]:
-        """Reads several fixed-width fields at once."""
-        values = layout.unpack_from(self.data, self.at)
-        self.at += layout.size
-        return values
 
     def int8(self) -> int:
         value = self.data[self.at]
@@ -196,23 +190,9 @@ class Reader:
         return length
 
     def array(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
-        """Reads an array of primitives with `item(reader)` for each item."""
-        length = self._array_length(item)
+        """Reads an array with `item(reader)` for each item."""
+        length = self.array_length(least_size(item, self.version, self.flexible))
         return _present(None if length < 0 else tuple([item(self) for _ in range(length)]))
-
-    def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """Reads an array of structs. `item(reader)` reads the fields of a struct, this its end."""
-        length = self._array_length(item, self.flexible)
-        if length < 0:
-            return None
-        found = []
-        for _ in range(length):
-            found.append(item(self))
-            self.end()
-        return tuple(found)
-
-    def structs(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
-        return _present(self.nullable_structs(item))
 
     def array_length(self, least: int) -> int:
         """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
@@ -221,19 +201,6 @@ class Reader:
             if length * least > len(self.data) - self.at:
                 raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
             self.count(length)
-        return length
-
-    def _array_length(self, item: Callable[[Reader], Any], end: int = 0) -> int:
-        """`end`: how many bytes the end of an item takes if it has no tagged fields."""
-        length = self.length()
-        if length <= 0:
-            return length
-        least = least_size(item, self.version, self.flexible) + end
-        if length * least > len(self.data) - self.at:
-            raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
-        self.items += length
-        if self.items > self.max_items:
-            raise TooManyItems(f"more than {self.max_items} items in its arrays")
         return length
 
     def count(self, items: int) -> None:

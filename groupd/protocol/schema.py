@@ -52,7 +52,7 @@ _FIELD = re.compile(
 _LAST_VERSION = 1 << 15
 
 
-class _Code:
+class Code:
     """The source of functions for one version. `names`: the objects that it uses, by name.
     `stops`: whether functions that write arrays are generators, which yield where other work may
     run."""
@@ -63,9 +63,9 @@ class _Code:
         self.stops = stops
         self.names: dict[str, Any] = {}
 
-    def inner(self, *, stops: bool = True) -> _Code:
+    def inner(self, *, stops: bool = True) -> Code:
         """Returns new source for the same version."""
-        return _Code(self.version, self.flexible, self.stops and stops)
+        return Code(self.version, self.flexible, self.stops and stops)
 
     def bind(self, value: object) -> str:
         """Returns a name by which the source can use `value`."""
@@ -89,13 +89,13 @@ class Codec(NamedTuple):
     from what was read. `of_whole` computes the value from the struct that has the field.
     """
 
-    read: Callable[[_Code], str]
-    write: Callable[[_Code, str], str]
+    read: Callable[[Code], str]
+    write: Callable[[Code, str], str]
     least: Callable[[int, bool], int]
     empty: Any = None
     long: bool = False
     layout: str = ""
-    kept: Callable[[_Code, str], str] | None = None
+    kept: Callable[[Code, str], str] | None = None
     of_whole: Callable[[Any], Any] | None = None
 
 
@@ -139,7 +139,7 @@ class Shape:
     ) -> Callable[[Reader], Any]:
         """Returns a function that reads the fields of a version, and the end of the struct if
         `ends`. That function raises READ_ERRORS."""
-        return self._function("r", _Code(version, flexible), ends)
+        return self._function("r", Code(version, flexible), ends)
 
     def writing(
         self, version: int, flexible: bool, *, stops: bool = True, ends: bool = False
@@ -147,16 +147,16 @@ class Shape:
         """Returns a function that writes the fields of a version, and the end of the struct if
         `ends`. With `stops`, if the struct is `long`, it is a generator function that yields where
         other work may run."""
-        return self._function("w, v", _Code(version, flexible, stops), ends)
+        return self._function("w, v", Code(version, flexible, stops), ends)
 
     def codec(self, *, ends: bool = True) -> Codec:
         """The codec of the struct as a field. Without `ends` the end of the struct is neither read
         nor written, as if its fields were those of the struct around it."""
 
-        def read(code: _Code) -> str:
+        def read(code: Code) -> str:
             return f"{code.bind(self._function('r', code, ends))}(r)"
 
-        def write(code: _Code, value: str) -> str:
+        def write(code: Code, value: str) -> str:
             made = self._function("w, v", code, ends)
             return f"{_waiting(code, self.long)}{code.bind(made)}(w, {value})"
 
@@ -181,7 +181,7 @@ class Shape:
             found.append((Layout(f">{layouts}") if fixed else None, some))
         return found
 
-    def _function(self, parameters: str, of: _Code, ends: bool) -> _Function:
+    def _function(self, parameters: str, of: Code, ends: bool) -> _Function:
         """Returns the function for the version that `of` is for. It has source of its own."""
         key = (parameters, of.version, of.flexible, of.stops, ends)
         if key not in self._functions:
@@ -190,7 +190,7 @@ class Shape:
             self._functions[key] = code.function(parameters, make(code, ends and of.flexible))
         return self._functions[key]
 
-    def _reading(self, code: _Code, ends: bool) -> list[str]:
+    def _reading(self, code: Code, ends: bool) -> list[str]:
         lines: list[str] = []
         end = ["if r.data[r.at]: r.end()", "else: r.at += 1"]
         values: dict[str, str] = {}
@@ -217,7 +217,7 @@ class Shape:
             values[name] = f"{read} if {field.tag} in tags else {self._default(code, name)}"
         return [*lines, *(end if ends else ()), f"return {self._made(code, values)}"]
 
-    def _made(self, code: _Code, values: Mapping[str, str]) -> str:
+    def _made(self, code: Code, values: Mapping[str, str]) -> str:
         """Returns an expression that makes the struct. `values`: expressions by attribute."""
         if self.made is None:
             return next(iter(values.values()))
@@ -227,14 +227,14 @@ class Shape:
         parts = ", ".join([values.get(name) or self._default(code, name) for name in names])
         return f"({parts},)" if self.made is tuple else f"{code.bind(self.made)}({parts})"
 
-    def _default(self, code: _Code, name: str) -> str:
+    def _default(self, code: Code, name: str) -> str:
         """Returns an expression for the value of an attribute in versions that lack it."""
         defaults = _defaults(self.made)
         if name in defaults:
             return code.bind(defaults[name])
         return code.bind(next(field.codec.empty for field in self._fields if name in field.names))
 
-    def _writing(self, code: _Code, ends: bool) -> list[str]:
+    def _writing(self, code: Code, ends: bool) -> list[str]:
         lines = ["if False: yield"] if self.long and code.stops else ["pass"]
         for layout, some in self._groups(code.version):
             if layout:
@@ -249,7 +249,7 @@ class Shape:
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
         return [*lines, "w.end()"] if ends else lines
 
-    def _value(self, code: _Code, field: _WireField) -> str:
+    def _value(self, code: Code, field: _WireField) -> str:
         """Returns an expression for the value that is written for a field."""
         if field.codec is _PLAIN["throttle"]:
             return "w.throttle_ms"
@@ -262,7 +262,7 @@ class Shape:
         return f"v[{field.names[0]}]" if self.made is tuple else f"v.{field.names[0]}"
 
 
-def _waiting(code: _Code, long: bool) -> str:
+def _waiting(code: Code, long: bool) -> str:
     """What stands before the call of a function that writes a value. `long`: see `Codec`."""
     return "yield from " if long and code.stops else ""
 
@@ -274,7 +274,7 @@ def _defaults(made: type | None) -> Mapping[str, Any]:
     return getattr(made, "_field_defaults", {})
 
 
-def _reading_tag(code: _Code, field: _WireField) -> str:
+def _reading_tag(code: Code, field: _WireField) -> str:
     """Returns an expression that reads the value of a tagged field from its payload in `tags`."""
     payload, codec, inner = f"tags[{field.tag}]", field.codec, code.inner()
     if codec.layout:
@@ -292,7 +292,7 @@ def _tag_value(reader: Reader, payload: bytes, read: Callable[[Reader], Any]) ->
     return value
 
 
-def _tag_payload(code: _Code, codec: Codec) -> str:
+def _tag_payload(code: Code, codec: Codec) -> str:
     """Returns an expression that encodes `value` as the payload of a tagged field."""
     if codec.layout:
         return f"{code.bind(Layout(f'>{codec.layout}').pack)}(value)"
@@ -318,7 +318,7 @@ def _number(layout: str, method: str, empty: Any = 0) -> Codec:
     return sized(method, method, (size, size), empty)._replace(layout=layout)
 
 
-def _error(code: _Code, number: str) -> str:
+def _error(code: Code, number: str) -> str:
     # A newer broker may send codes that are not known here.
     return f"{code.bind(_CODES.get)}({number}, {code.bind(ErrorCode.UNKNOWN_SERVER_ERROR)})"
 
@@ -361,19 +361,19 @@ def converted(
     back before writing."""
     codec = _type(of, {})
 
-    def made(code: _Code, value: str) -> str:
+    def made(code: Code, value: str) -> str:
         return f"{code.bind(read)}({value})" if read else value
 
-    def read_value(code: _Code) -> str:
+    def read_value(code: Code) -> str:
         return made(code, codec.read(code))
 
-    def write_value(code: _Code, value: str) -> str:
+    def write_value(code: Code, value: str) -> str:
         return codec.write(code, f"{code.bind(write)}({value})" if write else value)
 
     if not codec.layout or write:
         return codec._replace(read=read_value, write=write_value, layout="", kept=None)
 
-    def kept(code: _Code, number: str) -> str:
+    def kept(code: Code, number: str) -> str:
         return made(code, codec.kept(code, number) if codec.kept else number)
 
     return codec._replace(read=read_value, kept=kept)
@@ -398,7 +398,7 @@ def absent(value: Any) -> Codec:
 def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
     item = _type(of, {})
 
-    def read(code: _Code) -> str:
+    def read(code: Code) -> str:
         inner = code.inner()
         null = "return None" if nullable else f"raise {inner.bind(BadBytes)}('null array')"
         lines = (
@@ -408,7 +408,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         )
         return f"{code.bind(inner.function('r', lines))}(r)"
 
-    def write(code: _Code, value: str) -> str:
+    def write(code: Code, value: str) -> str:
         inner = code.inner()
         lines = ["if items is None: return w.null_array()"] if nullable else []
         lines += ["w.array_length(len(items))", "for item in items:"]
@@ -426,13 +426,13 @@ def _nullable(of: Shape, tagged: bool) -> Codec:
     item = of.codec()
     present = "r.present()" if tagged else "r.int8() >= 0"
 
-    def write(code: _Code, value: str) -> str:
+    def write(code: Code, value: str) -> str:
         inner = code.inner()
         null = f"if item is None: return w.int8({0 if tagged else -1})"
         made = inner.function("w, item", (null, "w.int8(1)", item.write(inner, "item")))
         return f"{_waiting(code, item.long)}{code.bind(made)}(w, {value})"
 
-    def read(code: _Code) -> str:
+    def read(code: Code) -> str:
         return f"({item.read(code)} if {present} else None)"
 
     return Codec(read, write, lambda *_: 1, long=item.long)

@@ -82,12 +82,14 @@ def heartbeat_reply(frame: bytes) -> HeartbeatReply:
     reader.nullable_string()
     member, epoch = reader.nullable_string() or "", reader.int32()
     reader.int32()  # the interval
-    assigned = None if reader.int8() < 0 else reader.structs(_assigned_topic)
+    assigned = None if reader.int8() < 0 else reader.array(_assigned_topic)
     return HeartbeatReply(error, member, epoch, assigned)
 
 
 def _assigned_topic(reader: Reader) -> tuple[bytes, tuple[int, ...]]:
-    return reader.uuid(), reader.int32_array()
+    topic = reader.uuid(), reader.int32_array()
+    reader.end()
+    return topic
 
 
 def offset_commit(

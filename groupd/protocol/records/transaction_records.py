@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
+from groupd.protocol.reader import READ_ERRORS, what_is_wrong
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
 from groupd.protocol.records.versioned import UnknownVersion, VersionedValue
 from groupd.protocol.schema import struct
-from groupd.protocol.writer import Writer
-
-TRANSACTION_LOG = 0
 
 
 class TransactionLogValue(Struct, frozen=True):
@@ -32,6 +29,8 @@ class TransactionLogValue(Struct, frozen=True):
     client_version: int = 0
 
 
+# The type of the key stands where a value has its version.
+_KEY = VersionedValue(struct(None, "transactional_id:string"), flexible_from=1)
 _VALUE = VersionedValue(
     struct(
         TransactionLogValue,
@@ -47,21 +46,15 @@ _VALUE = VersionedValue(
 
 def encode_key(transactional_id: str) -> bytes:
     """Encodes the key. Raises ValueError for an id of more than 32767 bytes."""
-    writer = Writer(flexible=False)
-    writer.int16(TRANSACTION_LOG)
-    writer.string(transactional_id)
-    return bytes(writer.buffer)
+    return _KEY.encode(transactional_id)
 
 
 def decode_key(data: bytes) -> str:
     """Returns the transactional id. Raises UnknownRecordType, CorruptRecord."""
     try:
-        reader = Reader(data, 0, 0, flexible=False)
-        record_type = reader.int16()
-        if record_type != TRANSACTION_LOG:
-            raise UnknownRecordType(record_type)
-        transactional_id = reader.string()
-        reader.finish()
+        transactional_id: str = _KEY.decode(data)
+    except UnknownVersion as error:
+        raise UnknownRecordType(error.version) from error
     except READ_ERRORS as error:
         raise CorruptRecord(f"transaction key: {what_is_wrong(error)}") from error
     return transactional_id

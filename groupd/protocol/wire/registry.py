@@ -134,17 +134,15 @@ def api(
     reply: Shape,
     failure: Failure,
     *,
-    read: Callable[[Reader], Request] | None = None,
     write: Callable[[Writer, Any], Any] | None = None,
     lane: Lane | None = None,
     secrets: bool = False,
 ) -> Api:
     """Makes one API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4"
-    and "4+" or "none". `request` and `reply` describe the messages. If the server's side is a hot
-    path, it may be written by hand: `read` reads the fields of a request, `write` writes the fields
-    of a reply, both without the tagged fields at the end. For long replies `write` is a generator
-    that yields where other work may run. `lane`: see `Api`. `secrets`: whether the request holds
-    secrets."""
+    and "4+" or "none". `request` and `reply` describe the messages. If the reply is a hot path,
+    it may be written by hand: `write` writes its fields, without the tagged fields at the end. For
+    long replies `write` is a generator that yields where other work may run. `lane`: see `Api`.
+    `secrets`: whether the request holds secrets."""
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
@@ -153,7 +151,7 @@ def api(
     in_steps = reply.long if write is None else isgeneratorfunction(write)
 
     def reading(version: int) -> Callable[[Reader], Request]:
-        return read or request.reading(version, version >= flexible_from)
+        return request.reading(version, version >= flexible_from)
 
     def writing(version: int) -> Callable[[Writer, Any], Any]:
         return write or reply.writing(version, version >= flexible_from)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
+from groupd.protocol.messages.offsets import CommitPartition
+from groupd.protocol.reader import READ_ERRORS, Reader
+from groupd.protocol.schema import struct
 from groupd.protocol.wire.api import offset_commit
-from groupd.protocol.wire.registry import MalformedRequest
 from groupd.protocol.writer import Writer
+
+Entry = tuple[CommitPartition, tuple[tuple[int, bytes], ...]]
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -18,7 +20,7 @@ TAGGED = st.sampled_from(((), (), (), (), ((5, b"later"),)))
 ENTRIES = st.lists(st.tuples(st.builds(CommitPartition, INT32, INT64, INT32, METADATA), TAGGED))
 
 
-def body(entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]]) -> bytes:
+def body(entries: list[Entry]) -> bytes:
     """The body of an OffsetCommit v9 of one topic."""
     writer = Writer(flexible=True)
     writer.string("g")
@@ -41,34 +43,42 @@ def body(entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]]) -
     return bytes(writer.buffer)
 
 
-def decoded(data: bytes) -> OffsetCommitRequest | str:
-    try:
-        return offset_commit.OFFSET_COMMIT.decode(data, 0, 9)
-    except MalformedRequest as error:
-        return str(error)
+PARTITION = struct(
+    CommitPartition, "partition:int32 offset:int64 leader_epoch:int32 metadata:string?"
+)
+ONE_BY_ONE = struct(None, "partitions:[]partition", partition=PARTITION).reading(9, True)
+BEFORE_PARTITIONS = 12
+"""The size of what stands before the partitions in `body`."""
 
 
 @given(ENTRIES, st.data())
-def test_all_at_once_is_one_by_one(
-    entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]], data: st.DataObject
-) -> None:
+def test_all_at_once_is_one_by_one(entries: list[Entry], data: st.DataObject) -> None:
     """It is so too where the request is cut, or a byte of it is another."""
     whole = body(entries)
     at = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:at] + bytes((data.draw(st.integers(0, 255)),)) + whole[at + 1 :]
-    requests = (whole, whole[:at], changed)
-    at_once = [decoded(request) for request in requests]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offset_commit, "_read_bare_partitions", lambda reader: ())
-        assert [decoded(request) for request in requests] == at_once
-    first = at_once[0]
-    assert isinstance(first, OffsetCommitRequest)
+    for request in (whole, whole[:at], changed):
+        at_once = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
+        try:
+            found = offset_commit._read_bare_partitions(at_once)
+        except READ_ERRORS:
+            found = ()
+        if found:
+            one_by_one = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
+            assert found == ONE_BY_ONE(one_by_one)
+            assert (at_once.at, at_once.items) == (one_by_one.at, one_by_one.items)
+    first = offset_commit.OFFSET_COMMIT.decode(whole, 0, 9)
     assert list(first.topics[0].partitions) == [entry for entry, _ in entries]
 
 
 def test_partitions_without_metadata_are_read_at_once() -> None:
     entries = [(CommitPartition(p, 7 * p, -1, "" if p % 2 else None), ()) for p in range(200)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offset_commit, "_read_partition", None)
-        request = offset_commit.OFFSET_COMMIT.decode(body(entries), 0, 9)
-    assert list(request.topics[0].partitions) == [entry for entry, _ in entries]
+    reader = Reader(body(entries), BEFORE_PARTITIONS, 9, flexible=True)
+    found = offset_commit._read_bare_partitions(reader)
+    assert list(found) == [entry for entry, _ in entries]
+
+
+def test_partitions_with_metadata_are_left_to_be_read_one_by_one() -> None:
+    reader = Reader(body([(CommitPartition(0, 7, -1, "m"), ())]), BEFORE_PARTITIONS, 9, True)
+    assert offset_commit._read_bare_partitions(reader) == ()
+    assert (reader.at, reader.items) == (BEFORE_PARTITIONS, 0)

@@ -1,19 +1,18 @@
 """Offsets that members commit (OffsetCommit), that are committed in transactions (TxnOffsetCommit),
 and that are deleted (OffsetDelete).
 
-The server's side of the two commits is written by hand, because it is a hot path. Their replies
-only have errors of partitions, so an error of the whole request is put on each partition.
+Commits are a hot path: partitions in their usual form are read by hand, and so are replies written.
+The replies of the two commits only have errors of partitions, so an error of the whole request is
+put on each partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from functools import cache
+from collections.abc import Generator, Sequence
 from itertools import islice
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     CommitPartition,
@@ -29,49 +28,20 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from groupd.protocol.reader import Reader
-from groupd.protocol.schema import struct
+from groupd.protocol.schema import Code, Codec, Shape, array, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only, on_each
 from groupd.protocol.writer import ROWS, Writer
 
-_COMMIT = Struct(">iq")
-_COMMIT_WITH_EPOCH = Struct(">iqi")
 _BARE_COMMIT = Struct(">iqiBB")
 """Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
+_METADATA_AT = 16
+"""The position of that length."""
 
 _ROWS_PER_TOPIC = 10
 """To write a topic takes about as long as to write this many of its rows."""
 
 _ID_FROM, _TXN_ID_FROM = 10, 6
 """The versions of OffsetCommit and TxnOffsetCommit from which topics have ids, not names."""
-
-
-def _read_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
-    """Reads the topics of OffsetCommit and TxnOffsetCommit. `epoch_from`: the version from which
-    partitions have a leader epoch. `id_from`: the version from which topics have an id instead of a
-    name."""
-    return reader.structs(_topic(reader.version >= epoch_from, reader.version >= id_from))
-
-
-@cache
-def _topic(with_epoch: bool, by_id: bool) -> Callable[[Reader], CommitTopic]:
-    def topic(reader: Reader) -> CommitTopic:
-        name = "" if by_id else reader.string()
-        topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-        read = _read_partition if with_epoch else _read_partition_without_epoch
-        bare = _read_bare_partitions(reader) if reader.flexible else ()
-        return CommitTopic(name, bare or reader.structs(read), topic_id)
-
-    return topic
-
-
-def _read_partition(reader: Reader) -> CommitPartition:
-    number, offset, leader_epoch = reader.unpack(_COMMIT_WITH_EPOCH)
-    return CommitPartition(number, offset, leader_epoch, reader.nullable_string())
-
-
-def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
-    number, offset = reader.unpack(_COMMIT)
-    return CommitPartition(number, offset, metadata=reader.nullable_string())
 
 
 def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
@@ -82,7 +52,7 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
     count = reader.length()
     at = reader.at
     end = at + count * _BARE_COMMIT.size
-    if count > 0 and end <= len(reader.data) and reader.data[at + _COMMIT_WITH_EPOCH.size] <= 1:
+    if count > 0 and end <= len(reader.data) and reader.data[at + _METADATA_AT] <= 1:
         reader.count(count)
         found = [
             CommitPartition(number, offset, leader_epoch, "" if length else None)
@@ -96,6 +66,21 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
             return tuple(found)
     reader.at, reader.items = start, items
     return ()
+
+
+def _partitions(of: Shape) -> Codec:
+    """The partitions of a topic in a request. `of`: the description of one partition."""
+    items = array(of)
+
+    def read(code: Code) -> str:
+        one_by_one = items.read(code)
+        return (
+            f"{code.bind(_read_bare_partitions)}(r) or {one_by_one}"
+            if code.flexible
+            else one_by_one
+        )
+
+    return items._replace(read=read)
 
 
 def _write_topics(
@@ -120,37 +105,10 @@ def _write_topics(
         room -= _ROWS_PER_TOPIC
 
 
-def _read(reader: Reader) -> OffsetCommitRequest:
-    version = reader.version
-    group_id = reader.string()
-    generation_or_epoch = reader.int32()
-    member_id = reader.string()
-    instance_id = reader.nullable_string() if version >= 7 else None
-    retention_ms = reader.int64() if version <= 4 else -1
-    topics = _read_topics(reader, epoch_from=6, id_from=_ID_FROM)
-    return OffsetCommitRequest(
-        group_id, topics, generation_or_epoch, member_id, instance_id, retention_ms
-    )
-
-
 def _write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
     if writer.version >= 3:
         writer.throttle_time()
     yield from _write_topics(writer, reply.topics, id_from=_ID_FROM)
-
-
-def _read_txn(reader: Reader) -> TxnOffsetCommitRequest:
-    with_member = reader.version >= 3
-    return TxnOffsetCommitRequest(
-        transactional_id=reader.string(),
-        group_id=reader.string(),
-        producer_id=reader.int64(),
-        producer_epoch=reader.int16(),
-        generation_or_epoch=reader.int32() if with_member else -1,
-        member_id=reader.string() if with_member else "",
-        group_instance_id=reader.nullable_string() if with_member else None,
-        topics=_read_topics(reader, epoch_from=2, id_from=_TXN_ID_FROM),
-    )
 
 
 def _write_txn(writer: Writer, reply: TxnOffsetCommitReply) -> Generator[None, None, None]:
@@ -177,10 +135,12 @@ OFFSET_COMMIT = api(
         "retention_time_ms:int64@2-4 topics:[]topic",
         topic=struct(
             CommitTopic,
-            "name:string@0-9 topic_id:uuid@10+ partitions:[]partition",
-            partition=struct(
-                CommitPartition,
-                "partition:int32 offset:int64 leader_epoch:int32@6+ metadata:string?",
+            "name:string@0-9 topic_id:uuid@10+ partitions:partitions",
+            partitions=_partitions(
+                struct(
+                    CommitPartition,
+                    "partition:int32 offset:int64 leader_epoch:int32@6+ metadata:string?",
+                )
             ),
         ),
     ),
@@ -192,7 +152,6 @@ OFFSET_COMMIT = api(
         ),
     ),
     on_each(OffsetCommitReply, "topics", _failed),
-    read=_read,
     write=_write,
     lane=OF_MEMBERS,
 )
@@ -210,10 +169,12 @@ TXN_OFFSET_COMMIT = api(
         "topics:[]topic",
         topic=struct(
             CommitTopic,
-            "name:string@0-5 topic_id:uuid@6+ partitions:[]partition",
-            partition=struct(
-                CommitPartition,
-                "partition:int32 offset:int64 leader_epoch:int32@2+ metadata:string?",
+            "name:string@0-5 topic_id:uuid@6+ partitions:partitions",
+            partitions=_partitions(
+                struct(
+                    CommitPartition,
+                    "partition:int32 offset:int64 leader_epoch:int32@2+ metadata:string?",
+                )
             ),
         ),
     ),
@@ -225,7 +186,6 @@ TXN_OFFSET_COMMIT = api(
         ),
     ),
     on_each(TxnOffsetCommitReply, "topics", _failed),
-    read=_read_txn,
     write=_write_txn,
 )
 

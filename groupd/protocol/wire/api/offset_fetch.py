@@ -17,7 +17,6 @@ from itertools import islice
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     FetchedGroup,
@@ -28,8 +27,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
-from groupd.protocol.reader import Reader
-from groupd.protocol.schema import absent, converted, lone, of_whole, struct
+from groupd.protocol.schema import absent, converted, lone, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, on_each
 from groupd.protocol.writer import STEP, Writer
 
@@ -41,47 +39,6 @@ _OFFSET_WITH_EPOCH = Struct(">iqi").pack
 _BARE_OFFSET = Struct(">iq2xh").pack
 _BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
 _BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
-
-
-def _read(reader: Reader) -> OffsetFetchRequest:
-    version = reader.version
-    if version < 8:
-        group_id = reader.string()
-        topics = _read_topics(reader)
-        require_stable = reader.boolean() if version >= 7 else False
-        group = OffsetFetchGroup(group_id, topics, require_stable=require_stable)
-        return OffsetFetchRequest((group,))
-    groups = reader.structs(_read_group)
-    require_stable = reader.boolean()
-    return OffsetFetchRequest(
-        tuple(
-            OffsetFetchGroup(group_id, topics, member_id, member_epoch, require_stable)
-            for group_id, member_id, member_epoch, topics in groups
-        )
-    )
-
-
-def _read_group(
-    reader: Reader,
-) -> tuple[str, str | None, int, tuple[FetchTopic, ...] | None]:
-    group_id = reader.string()
-    member_id = reader.nullable_string() if reader.version >= 9 else None
-    member_epoch = reader.int32() if reader.version >= 9 else -1
-    topics = _read_topics(reader)
-    return group_id, member_id, member_epoch, topics
-
-
-def _read_topics(reader: Reader) -> tuple[FetchTopic, ...] | None:
-    if reader.version >= 2:
-        return reader.nullable_structs(_read_topic)
-    return reader.structs(_read_topic)
-
-
-def _read_topic(reader: Reader) -> FetchTopic:
-    by_id = reader.version >= 10
-    name = "" if by_id else reader.string()
-    topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-    return FetchTopic(name, reader.int32_array(), topic_id)
 
 
 def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
@@ -158,6 +115,18 @@ def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
     return FetchedGroup(group.group_id, mapped(failed, group.topics or ()), code)
 
 
+def _with_stable(
+    read: tuple[tuple[OffsetFetchGroup, ...], bool],
+) -> tuple[OffsetFetchGroup, ...]:
+    """Returns the groups. On the wire one flag says for all of them whether they must be stable."""
+    groups, require_stable = read
+    if not require_stable:
+        return groups
+    return tuple(
+        [OffsetFetchGroup(g.group_id, g.topics, g.member_id, g.member_epoch, True) for g in groups]
+    )
+
+
 _TOPIC = struct(FetchTopic, "name:string@0-9 topic_id:uuid@10+ partitions:[]int32")
 _FETCHED = struct(
     FetchedTopic,
@@ -175,7 +144,7 @@ OFFSET_FETCH = api(
     "6+",
     struct(
         OffsetFetchRequest,
-        "groups:only@0-7 groups:[]group@8+ -:stable@8+",
+        "groups:only@0-7 groups:groups@8+",
         only=lone(
             struct(
                 OffsetFetchGroup,
@@ -183,13 +152,18 @@ OFFSET_FETCH = api(
                 topic=_TOPIC,
             )
         ),
-        group=struct(
-            OffsetFetchGroup,
-            "group_id:string member_id:string?@9+ member_epoch:int32@9+ topics:[]topic?",
-            topic=_TOPIC,
-        ),
-        stable=of_whole(
-            "bool", lambda request: any(group.require_stable for group in request.groups)
+        groups=converted(
+            struct(
+                tuple,
+                "0:[]group 1:bool",
+                group=struct(
+                    OffsetFetchGroup,
+                    "group_id:string member_id:string?@9+ member_epoch:int32@9+ topics:[]topic?",
+                    topic=_TOPIC,
+                ),
+            ).codec(ends=False),
+            read=_with_stable,
+            write=lambda groups: (groups, any(group.require_stable for group in groups)),
         ),
     ),
     struct(
@@ -206,7 +180,6 @@ OFFSET_FETCH = api(
         group=struct(FetchedGroup, "group_id:string topics:[]topic error:error", topic=_FETCHED),
     ),
     on_each(OffsetFetchReply, "groups", lambda group, code, _: group_failure(group, code)),
-    read=_read,
     write=_write,
     lane=OF_MEMBERS,
 )
