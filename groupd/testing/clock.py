@@ -1,7 +1,6 @@
-"""Clocks for tests: `ControlledClock`, that of an embedded broker (real, accelerated or frozen, and
-tests can advance it), and `ManualClock`, which stands still until a test moves it.
+"""`ControlledClock`, the clock of an embedded broker: real, accelerated or frozen, and tests can
+advance it.
 
-Rules of `ControlledClock`:
 - Groups, offsets, retention and record timestamps follow this clock. Sockets, long polls (a Fetch's
   max wait) and the timeouts of wait functions stay in real time: a frozen clock must not hang a
   client.
@@ -43,7 +42,7 @@ class ManualTimer:
         self.cancelled = True
 
 
-class _Timers:
+class TimerHeap:
     """Timers sorted by time. Timers for the same time stay in the order in which they were set."""
 
     def __init__(self) -> None:
@@ -67,54 +66,6 @@ class _Timers:
 
     def clear(self) -> None:
         self._heap.clear()
-
-
-class ManualClock:
-    """A `coordinator.runtime.clock.Clock` that stands still. `advance` moves its monotonic time and
-    its wall clock together; `set_wall` makes only the wall clock jump."""
-
-    def __init__(self, monotonic_ms: int = 1_000_000, wall_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic_ms = monotonic_ms
-        self._wall_ms = wall_ms
-        self._timers = _Timers()
-
-    def now(self) -> Instant:
-        return Instant(self._monotonic_ms, self._wall_ms)
-
-    def monotonic_ms(self) -> int:
-        return self._monotonic_ms
-
-    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
-        """Call `callback` inside `advance`, never at once, even if its time has come already."""
-        return self._timers.add(monotonic_ms, callback)
-
-    def set_wall(self, wall_ms: int) -> None:
-        """Let the wall clock jump to `wall_ms`. Timers follow the monotonic time, so they are not
-        affected."""
-        self._wall_ms = wall_ms
-
-    def advance(self, ms: int) -> int:
-        """Move the time on by `ms` and return how many timers fired. Each timer fires at its own
-        time, in the order of the times; timers for the same time fire in the order in which they
-        were set. Timers that are set meanwhile fire too if they become due."""
-        if ms < 0:
-            raise ValueError(f"advance({ms}): time does not run backwards")
-        end_ms = self._monotonic_ms + ms
-        fired = 0
-        while (at_ms := self._timers.next_ms()) is not None and at_ms <= end_ms:
-            self._move_to(max(at_ms, self._monotonic_ms))
-            self._timers.pop().callback()
-            fired += 1
-        self._move_to(end_ms)
-        return fired
-
-    def next_timer_ms(self) -> int | None:
-        """Monotonic time of the next timer; None when none is set."""
-        return self._timers.next_ms()
-
-    def _move_to(self, monotonic_ms: int) -> None:
-        self._wall_ms += monotonic_ms - self._monotonic_ms
-        self._monotonic_ms = monotonic_ms
 
 
 def factor_of(mode: str | float) -> float:
@@ -146,7 +97,7 @@ class ControlledClock:
         self._base_ms = self._base_real_ms = real_ms()
         self._wall_ahead_ms = time.time_ns() // NS_PER_MS - self._base_ms
         self._pinned_ms: int | None = None
-        self._timers = _Timers()
+        self._timers = TimerHeap()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ms = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from groupd.testing.clock import ManualClock, ManualTimer
+from groupd.testing.clock import ManualTimer
+from tests.support.manual_clock import ManualClock
 
 
 class PromptClock(ManualClock):

@@ -14,7 +14,7 @@ from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 PARTITIONS = 100
 OWN = 4

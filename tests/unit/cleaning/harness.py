@@ -8,8 +8,8 @@ from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.protocol.messages.data import READ_COMMITTED
 from groupd.protocol.records.batch import iter_records
 from groupd.protocol.records.batch_builder import encode_batch
-from groupd.testing.clock import ManualClock
 from tests.support.fetched import whole_batches
+from tests.support.manual_clock import ManualClock
 from tests.unit.topics.conftest import LATEST_VERSION, Cluster
 
 DAY_MS = 86_400_000

@@ -35,8 +35,8 @@ from groupd.protocol.messages.sasl import (
     SaslHandshakeRequest,
 )
 from groupd.protocol.messages.secret import Secret
-from groupd.testing.clock import ManualClock
 from tests.support.fake_broker import FakeBroker, FakeNetwork, settle
+from tests.support.manual_clock import ManualClock
 
 LIMITS = ConnectionLimits(
     frame_bytes=1000, requests=3, request_bytes=1000, connect_ms=3000, timeout_ms=10_000

@@ -11,8 +11,8 @@ from groupd.client.connection import UNPROTECTED, ClientSecurity, ConnectionLimi
 from groupd.coordinator.cluster.peers import PeerAddress, Peers
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.storage.units import Unit
-from groupd.testing.clock import ManualClock
 from tests.support.fake_broker import FakeBroker, FakeNetwork
+from tests.support.manual_clock import ManualClock
 
 SELF = 1
 

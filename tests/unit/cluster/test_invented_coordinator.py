@@ -58,8 +58,8 @@ from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import PARTITIONS, Unit
-from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule
+from tests.support.manual_clock import ManualClock
 from tests.support.parts import assembled
 from tests.unit.cluster.raffles.coordinator import (
     KEY_TYPE,

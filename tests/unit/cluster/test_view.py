@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from groupd.coordinator.cluster.view import AnotherTimeline, ClusterView
 from groupd.storage.cluster import ClusterState, NodeFacts, NodeState, UnitState
 from groupd.storage.units import PARTITIONS, Unit
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 UNIT = Unit(PARTITIONS, 0)
 

@@ -16,8 +16,8 @@ from groupd.coordinator.console import all_groups
 from groupd.coordinator.console.all_groups import AllGroups, Asking
 from groupd.coordinator.console.live import LiveTopics
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn, until
+from tests.support.manual_clock import ManualClock
 
 PAGE = 500
 NODE = {"id": 3}

@@ -23,8 +23,8 @@ from groupd.coordinator.console.live import (
     LiveTopics,
     event,
 )
-from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
+from tests.support.manual_clock import ManualClock
 
 AWAY = Refusal(text("the shard is loading", 503))
 STALE = b'event: stale\ndata: {"told":"the shard is loading"}\n\n'

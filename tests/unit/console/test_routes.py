@@ -10,7 +10,7 @@ import pytest
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, HttpStream, as_json, text
 from groupd.coordinator.console.routes import Console
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 MOVED = HttpReply(b"node 2 has it\n", status=307, headers=(("Location", "http://10.0.0.2:1/x"),))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, DeadlineTimer
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 def key(number: int, group: str = "g") -> DeadlineKey:

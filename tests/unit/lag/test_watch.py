@@ -25,7 +25,7 @@ from groupd.coordinator.runtime.outside_calls import OutsideCalls
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages import TopicId, TopicPartition
 from groupd.storage.log import LogCorrupt, LogError, LogUnavailable
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.interop.values import assignment
 
 T = TypeVar("T")

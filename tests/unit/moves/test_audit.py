@@ -16,7 +16,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.security.audit import PLACES_MAX, Audit
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.parts import loaded
 from tests.unit.moves.harness import BY, GROUP
 from tests.unit.security.world import TOPIC_ID

@@ -40,8 +40,8 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
+from tests.support.manual_clock import ManualClock
 from tests.support.prompt_clock import PromptClock
 
 TOPIC_ID = bytes(range(16))

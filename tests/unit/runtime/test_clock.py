@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Alarm, SystemClock
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 def test_timers_fire_in_the_order_of_their_times_each_at_its_own() -> None:

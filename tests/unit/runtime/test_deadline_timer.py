@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.shard_timers import DeadlineTimer
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 def test_deadlines_that_are_ended_by_one_of_them_do_not_come_any_more() -> None:

@@ -13,7 +13,7 @@ from groupd.coordinator.runtime import producer_expiry
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.records.batch_builder import encode_batch
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 DAY_MS = 86_400_000
 CHECK_MS = 600_000

@@ -23,7 +23,7 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.runtime.harness import (
     TOPIC_ID,
     Bench,

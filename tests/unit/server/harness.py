@@ -23,7 +23,7 @@ from groupd.coordinator.server.turns import RequestTurns
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
 from groupd.protocol.wire.registry import Api
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.raw import frame, request, string
 
 PRODUCE, HEARTBEAT, JOIN, SYNC = 0, 12, 11, 14

@@ -26,8 +26,8 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import RequestHeader
 from groupd.storage.log import StoredTopic
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import OneStepATurn
+from tests.support.manual_clock import ManualClock
 from tests.support.parts import loaded
 from tests.unit.server.harness import FakeTransport, own_resources
 

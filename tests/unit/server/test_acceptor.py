@@ -25,7 +25,7 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.slot import Requests
 from groupd.protocol.wire.registry import Api
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.raw import api_versions, close_with_reset
 from tests.unit.server.harness import own_resources, send_frame
 

@@ -19,7 +19,7 @@ from groupd.coordinator.server.byte_budget import (
     ByteBudget,
 )
 from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.server.harness import FakeTransport
 from tests.unit.server.test_byte_budget import (
     BIG,

@@ -27,7 +27,7 @@ from groupd.coordinator.server.byte_budget import (
 )
 from groupd.coordinator.server.connection import Connection
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import (
     HEARTBEAT,

@@ -14,7 +14,7 @@ from groupd.coordinator.server.connection_rates import ConnectionRates
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.tls_connection import TlsConnection
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.raw import api_versions
 from tests.unit.server.harness import FakeTransport, a_listener, own_resources
 

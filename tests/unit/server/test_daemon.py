@@ -21,8 +21,8 @@ from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite import sqlite_store
-from groupd.testing.clock import ManualClock
 from tests.support.loop_turns import until
+from tests.support.manual_clock import ManualClock
 from tests.support.prompt_clock import PromptClock
 from tests.support.raw import api_versions, fetch, frame, request, string
 from tests.unit.server.harness import heartbeat, join

@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.handshakes import FAIR_SHARE, Handshakes
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 TIMEOUT_MS = 10_000
 FAIR_MS = TIMEOUT_MS // FAIR_SHARE

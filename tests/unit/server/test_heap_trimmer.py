@@ -13,7 +13,7 @@ from groupd.coordinator.runtime import process_tuning
 from groupd.coordinator.server.byte_budget import FREE_BYTES, Account, ByteBudget
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.heap_trimmer import MUCH, HeapTrimmer
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport, a_listener, own_resources
 
 CROWD = MUCH // FREE_BYTES

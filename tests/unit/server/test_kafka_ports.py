@@ -10,7 +10,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
 from groupd.coordinator.server.metering import UNMETERED
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.server.harness import own_resources
 
 

@@ -15,7 +15,7 @@ from groupd.coordinator.lag.growth import MINUTE_MS, Trend
 from groupd.coordinator.lag.judgement import Judgement, SilentMember
 from groupd.coordinator.lag.watch import GroupLag, LagWatch, PartitionLag
 from groupd.coordinator.runtime.long_work import LongWork
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 NOW_MS = 1_000_000
 

@@ -9,7 +9,7 @@ import pytest
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import CannotListen, cannot_listen
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport, a_listener, own_resources
 
 

@@ -10,7 +10,7 @@ from groupd.coordinator.security.quota_entities import CLIENT_ID, REQUEST_PERCEN
 from groupd.coordinator.security.quotas import Quotas
 from groupd.coordinator.server.metering import Metering, RequestMeter
 from groupd.protocol.wire.header import RequestHeader
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class Time:

@@ -20,8 +20,8 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
 from tests.support.kio_entities import build, message_class, read_response, request_bytes, to_bytes
+from tests.support.manual_clock import ManualClock
 from tests.support.parts import loaded
 from tests.unit.server.harness import FakeTransport, a_listener, own_resources
 

@@ -19,8 +19,8 @@ from groupd.coordinator.server.handshakes import Handshakes
 from groupd.coordinator.server.shared_resources import READ_BYTES
 from groupd.coordinator.server.tls_connection import SLICE, TlsConnection
 from groupd.coordinator.server.turns import RequestTurns
-from groupd.testing.clock import ManualClock
 from tests.support.certificates import client_context
+from tests.support.manual_clock import ManualClock
 from tests.unit.server.harness import own_resources
 
 CA = trustme.CA()

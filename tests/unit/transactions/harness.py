@@ -28,8 +28,8 @@ from groupd.protocol.messages.transactions import (
     TxnTopic,
 )
 from groupd.storage.memory import MemoryStore
-from groupd.testing.clock import ManualClock
 from tests.support.access import ByRule, allow_all
+from tests.support.manual_clock import ManualClock
 
 ONE_SHARD = {"transaction_state_log_num_partitions": 1}
 LOG_NAME = transactions_log_name(0)

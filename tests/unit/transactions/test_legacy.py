@@ -23,7 +23,7 @@ from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import TRANSACTIONS, Unit
-from groupd.testing.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.unit.transactions.harness import NONE, T0, T1, TIMEOUT_MS, Bench, marker, settle
 
 SHARDS = {"transaction_state_log_num_partitions": 4}
