@@ -26,7 +26,7 @@ WITHIN_S = 30.0
 _NONCES = count()
 
 
-class TargetSource(NamedTuple):
+class Way(NamedTuple):
     """How a newcomer comes: `mechanism` empty for one without a login, `source` empty for the
     address of everybody else."""
 
@@ -37,15 +37,15 @@ class TargetSource(NamedTuple):
 
 
 WAYS = (
-    TargetSource("plain"),
-    TargetSource("tls", secure=True),
-    TargetSource("tls from elsewhere", secure=True, source=ELSEWHERE),
-    TargetSource("PLAIN", mechanism="PLAIN"),
-    TargetSource("PLAIN from elsewhere", mechanism="PLAIN", source=ELSEWHERE),
-    TargetSource("PLAIN tls", secure=True, mechanism="PLAIN"),
-    TargetSource("SCRAM tls", secure=True, mechanism="SCRAM-SHA-256"),
-    TargetSource("OAUTHBEARER", mechanism="OAUTHBEARER"),
-    TargetSource("OAUTHBEARER tls from elsewhere", True, "OAUTHBEARER", ELSEWHERE),
+    Way("plain"),
+    Way("tls", secure=True),
+    Way("tls from elsewhere", secure=True, source=ELSEWHERE),
+    Way("PLAIN", mechanism="PLAIN"),
+    Way("PLAIN from elsewhere", mechanism="PLAIN", source=ELSEWHERE),
+    Way("PLAIN tls", secure=True, mechanism="PLAIN"),
+    Way("SCRAM tls", secure=True, mechanism="SCRAM-SHA-256"),
+    Way("OAUTHBEARER", mechanism="OAUTHBEARER"),
+    Way("OAUTHBEARER tls from elsewhere", True, "OAUTHBEARER", ELSEWHERE),
 )
 
 
@@ -54,7 +54,7 @@ class Newcomer(Client):
 
     every_s = 0.5
 
-    def __init__(self, victim: Victim, way: TargetSource) -> None:
+    def __init__(self, victim: Victim, way: Way) -> None:
         super().__init__(victim, NEWCOMER + way.name, secure=way.secure)
         self._way = way
         self._doors = cycle(zip(victim.nodes, victim.doors, strict=True))

@@ -25,7 +25,7 @@ from tests.fuzz.limits import LIMITS
 from tests.fuzz.lines import Line, Wrong
 from tests.fuzz.mutation import Mutator, frames_of
 from tests.fuzz.seeds import PARTITIONS, TOPICS, Known, Seeds, topic_ids
-from tests.fuzz.talk import Talk, TargetSource, one_stream
+from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame
 
 with atheris.instrument_imports(include=["groupd"]):
@@ -91,7 +91,7 @@ class Guided:
         # The last one is answered at once, which tells that a Produce before it has no reply.
         stream = data + api_versions(0)
         line = Line(inside.address)
-        talk = Talk(line, one_stream(stream), inside.known, TargetSource.COMPUTED, self._chance)
+        talk = Talk(line, one_stream(stream), inside.known, Way.AT_ONCE, self._chance)
         try:
             self._listen(talk)
         finally:

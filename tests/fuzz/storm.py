@@ -25,7 +25,7 @@ from tests.fuzz.raw_frames import raw_frames
 from tests.fuzz.raw_records import RawTlsLine
 from tests.fuzz.seeds import Known, Seeds
 from tests.fuzz.talk import WEIGHTS as WAYS
-from tests.fuzz.talk import Script, Talk, TargetSource, one_stream, request_in
+from tests.fuzz.talk import Script, Talk, Way, one_stream, request_in
 from tests.support.raw import api_versions
 
 EACH = 12
@@ -253,7 +253,7 @@ class Stormer:
         self._resting.discard(talk)
         self._selector.unregister(talk.line.socket)
         done = self.done
-        done.ended += talk.closed and talk.way is not TargetSource.RESET
+        done.ended += talk.closed and talk.way is not Way.RESET
         done.frames += talk.frames
         done.bytes += len(talk.sent)
         done.answered += len(talk.answered)

@@ -27,7 +27,7 @@ _LEAST_SLOW = 400
 """The most bytes of a phase that are sent one by one."""
 
 
-class TargetSource(Enum):
+class Way(Enum):
     """How the bytes of a stream are sent."""
 
     AT_ONCE = "in one write"
@@ -39,12 +39,12 @@ class TargetSource(Enum):
 
 
 WEIGHTS = {
-    TargetSource.COMPUTED: 80,
-    TargetSource.IN_PIECES: 8,
-    TargetSource.BYTE_BY_BYTE: 1,
-    TargetSource.IN_TURN: 6,
-    TargetSource.RESET: 3,
-    TargetSource.HALF_CLOSED: 2,
+    Way.AT_ONCE: 80,
+    Way.IN_PIECES: 8,
+    Way.BYTE_BY_BYTE: 1,
+    Way.IN_TURN: 6,
+    Way.RESET: 3,
+    Way.HALF_CLOSED: 2,
 }
 
 
@@ -95,7 +95,7 @@ class Talk:
     A frame is *judged* once it was answered or has ended the connection."""
 
     def __init__(
-        self, line: Line, script: Script, known: Known, way: TargetSource, chance: random.Random
+        self, line: Line, script: Script, known: Known, way: Way, chance: random.Random
     ) -> None:
         self.line, self.way = line, way
         self.sent = bytearray()
@@ -138,7 +138,7 @@ class Talk:
         self.rests_until = None
         self._phases.popleft()
         data = self._known.put_in(phase.make(self._last))
-        if self.way is TargetSource.BYTE_BY_BYTE:
+        if self.way is Way.BYTE_BY_BYTE:
             data = data[:_LEAST_SLOW]
         frames, self._ends, rest = frames_of(data)
         if self._ends or rest:
@@ -154,12 +154,12 @@ class Talk:
         return self.rests_until is not None and time.monotonic() < self.rests_until
 
     def _cut(self, data: bytes, frames: list[bytes]) -> Iterable[bytes]:
-        if self.way is TargetSource.BYTE_BY_BYTE:
+        if self.way is Way.BYTE_BY_BYTE:
             return [data[at : at + 1] for at in range(len(data))]
-        if self.way is TargetSource.IN_PIECES:
+        if self.way is Way.IN_PIECES:
             chance = self._chance
             cuts = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randint(1, 12)))
-        elif self.way is TargetSource.IN_TURN:
+        elif self.way is Way.IN_TURN:
             cuts = []
             at = 0
             for one in frames:
@@ -187,7 +187,7 @@ class Talk:
         while self._pieces or self._begin_phase():
             if not self._pieces:
                 continue  # a stream of no bytes
-            if self.way is TargetSource.IN_TURN and not self._turn_is_answered():
+            if self.way is Way.IN_TURN and not self._turn_is_answered():
                 return False
             piece = self._pieces[0]
             sent = self.line.send(piece)
@@ -196,13 +196,13 @@ class Talk:
                 return True
             self._pieces.popleft()
             self._sent += 1
-            if self.way in (TargetSource.IN_PIECES, TargetSource.BYTE_BY_BYTE) or self.line.unsent:
+            if self.way in (Way.IN_PIECES, Way.BYTE_BY_BYTE) or self.line.unsent:
                 return True
         if self._phases:
             return False
-        if self.way is TargetSource.RESET:
+        if self.way is Way.RESET:
             self.closed = self._reset = True
-        elif self.way is TargetSource.HALF_CLOSED:
+        elif self.way is Way.HALF_CLOSED:
             self.line.send_end()
         return False
 

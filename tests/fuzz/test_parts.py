@@ -19,7 +19,7 @@ from tests.fuzz.lines import Line, Wrong
 from tests.fuzz.mutation import FRESH, Mutator, frames_of
 from tests.fuzz.scripted_broker import broker, carry_out
 from tests.fuzz.seeds import MEMBER, TOPIC_IDS, TOPICS, Known, Seeds
-from tests.fuzz.talk import Talk, TargetSource, one_stream
+from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.raw import api_versions, frame, request
 
 METADATA, PRODUCE, JOIN_GROUP, SYNC_GROUP = 3, 0, 11, 14
@@ -136,9 +136,7 @@ def judged(stream: bytes, answer: bytes, *, sound: bool = True) -> Talk:
 
     with broker(behave) as address:
         script = one_stream(stream, sound=sound)
-        return carry_out(
-            Talk(Line(address), script, Known(), TargetSource.COMPUTED, random.Random(1))
-        )
+        return carry_out(Talk(Line(address), script, Known(), Way.AT_ONCE, random.Random(1)))
 
 
 def test_replies_and_the_end_are_judged() -> None:
@@ -214,9 +212,7 @@ def test_who_may_wait(frames: tuple[bytes, ...], may: bool) -> None:
     """A Produce with acks=0 has no reply: the next request is the one that is waited for."""
     stream = b"".join(map(frame, frames))
     with broker(lambda connection: None) as address:
-        talk = Talk(
-            Line(address), one_stream(stream), Known(), TargetSource.COMPUTED, random.Random(1)
-        )
+        talk = Talk(Line(address), one_stream(stream), Known(), Way.AT_ONCE, random.Random(1))
         select.select([], [talk.line.socket], [], 10)
         assert not talk.write()
         assert talk.waits_by_right is may

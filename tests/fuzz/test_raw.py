@@ -16,7 +16,7 @@ from tests.fuzz.raw_frames import raw_frames
 from tests.fuzz.raw_records import RawTlsLine
 from tests.fuzz.scripted_broker import broker, carry_out
 from tests.fuzz.seeds import Known
-from tests.fuzz.talk import Talk, TargetSource, one_stream
+from tests.fuzz.talk import Talk, Way, one_stream
 from tests.support.certificates import truststore
 from tests.support.raw import api_versions
 
@@ -76,9 +76,7 @@ def test_raw_records_bring_all_data(ca: str) -> None:
         got = bytearray()
         with broker(behave, server()) as address:
             line = RawTlsLine(address, ca, seed, wrong=False)
-            carry_out(
-                Talk(line, one_stream(stream), Known(), TargetSource.COMPUTED, random.Random(1))
-            )
+            carry_out(Talk(line, one_stream(stream), Known(), Way.AT_ONCE, random.Random(1)))
         assert bytes(got) == stream
     assert sizes >= {1, 2, 7, 100, len(stream)}
 
@@ -103,7 +101,5 @@ def test_wrong_records_are_among_those_of_a_spoilt_line(ca: str) -> None:
         with broker(behave, server()) as address:
             line = RawTlsLine(address, ca, seed, wrong=True)
             assert line.spoilt
-            carry_out(
-                Talk(line, one_stream(stream), Known(), TargetSource.COMPUTED, random.Random(1))
-            )
+            carry_out(Talk(line, one_stream(stream), Known(), Way.AT_ONCE, random.Random(1)))
     assert broken >= 5

@@ -19,7 +19,7 @@ from tests.fuzz.logins import WITHOUT, Logins, describe_acls
 from tests.fuzz.mutation import Mutator, frames_of
 from tests.fuzz.scripted_broker import broker, carry_out
 from tests.fuzz.seeds import Known, Seeds
-from tests.fuzz.talk import Phase, Probe, Script, Talk, TargetSource, one_stream
+from tests.fuzz.talk import Phase, Probe, Script, Talk, Way, one_stream
 from tests.support.certificates import truststore
 from tests.support.raw import api_versions, frame
 from tests.support.sasl_frames import SASL_HANDSHAKE
@@ -40,7 +40,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def judged(line: Line, script: Script, way: TargetSource = TargetSource.COMPUTED) -> Talk:
+def judged(line: Line, script: Script, way: Way = Way.AT_ONCE) -> Talk:
     """The talk, once it is done. Raises Wrong."""
     return carry_out(Talk(line, script, Known(), way, random.Random(1)))
 
@@ -66,10 +66,8 @@ def test_a_phase_is_made_of_the_reply_before_it() -> None:
     assert len(talk.answered) == 2
 
 
-@pytest.mark.parametrize(
-    "way", [TargetSource.IN_TURN, TargetSource.IN_PIECES, TargetSource.BYTE_BY_BYTE]
-)
-def test_phases_one_after_the_other_however_they_are_sent(way: TargetSource) -> None:
+@pytest.mark.parametrize("way", [Way.IN_TURN, Way.IN_PIECES, Way.BYTE_BY_BYTE])
+def test_phases_one_after_the_other_however_they_are_sent(way: Way) -> None:
     def behave(connection: socket.socket) -> None:
         for number in range(9):
             assert exactly(connection, len(api_versions(0))) == api_versions(number)
@@ -105,7 +103,7 @@ def test_a_rest_is_kept() -> None:
     with broker(lambda connection: None) as address:
         line = Line(address)
         script = Script((Phase(lambda _: api_versions(1), rest_s=3600.0),))
-        talk = Talk(line, script, Known(), TargetSource.COMPUTED, random.Random(1))
+        talk = Talk(line, script, Known(), Way.AT_ONCE, random.Random(1))
         select.select([], [line.socket], [], 10)
         assert not talk.write()
         assert talk.rests

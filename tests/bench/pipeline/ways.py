@@ -31,7 +31,7 @@ _FOR_EVER = (
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSource:
+class Way:
     """A way to read."""
 
     name: str
@@ -41,22 +41,20 @@ class TargetSource:
 
 
 WAYS = (
-    TargetSource("plain Python, segments", "python-segments"),
-    TargetSource("plain Python, store", "python-store"),
-    TargetSource("the pipeline's decoder without Spark, segments", "decoder-segments"),
-    TargetSource("Spark local[1], segments", "spark-segments", ("master=local[1]",)),
-    TargetSource("Spark local[2], segments", "spark-segments", ("master=local[2]",)),
-    TargetSource("Spark local[1], store", "spark-store", ("master=local[1]",)),
-    TargetSource("Spark local[2], store", "spark-store", ("master=local[2]",)),
-    TargetSource("Spark's Kafka source, local[2]", "spark-kafka", ("master=local[2]",)),
-    TargetSource("spark-submit, 2 workers, segments", "spark-segments", (), True),
-    TargetSource("spark-submit, 2 workers, store", "spark-store", (), True),
+    Way("plain Python, segments", "python-segments"),
+    Way("plain Python, store", "python-store"),
+    Way("the pipeline's decoder without Spark, segments", "decoder-segments"),
+    Way("Spark local[1], segments", "spark-segments", ("master=local[1]",)),
+    Way("Spark local[2], segments", "spark-segments", ("master=local[2]",)),
+    Way("Spark local[1], store", "spark-store", ("master=local[1]",)),
+    Way("Spark local[2], store", "spark-store", ("master=local[2]",)),
+    Way("Spark's Kafka source, local[2]", "spark-kafka", ("master=local[2]",)),
+    Way("spark-submit, 2 workers, segments", "spark-segments", (), True),
+    Way("spark-submit, 2 workers, store", "spark-store", (), True),
 )
 
 
-def measure(
-    way: TargetSource, size: int, logs: Logs, warm_up: Logs, directory: Path, code: str
-) -> Result:
+def measure(way: Way, size: int, logs: Logs, warm_up: Logs, directory: Path, code: str) -> Result:
     load = os.getloadavg()[0]
     with ExitStack() as stack:
         command = _command(stack, way, logs, warm_up, directory)
@@ -86,9 +84,7 @@ def measure(
     )
 
 
-def _command(
-    stack: ExitStack, way: TargetSource, logs: Logs, warm_up: Logs, directory: Path
-) -> list[str]:
+def _command(stack: ExitStack, way: Way, logs: Logs, warm_up: Logs, directory: Path) -> list[str]:
     """The command that measures; what it needs has been started."""
     if way.on_cluster:
         master = stack.enter_context(running_cluster(directory / "cluster"))
@@ -104,7 +100,7 @@ def _command(
 
 
 @contextmanager
-def _log_of(way: TargetSource, logs: Logs) -> Iterator[str]:
+def _log_of(way: Way, logs: Logs) -> Iterator[str]:
     """The log's place, as `task` is told it."""
     if way.mode.endswith("segments"):
         yield str(logs.segments)

@@ -30,7 +30,7 @@ Assignment = tuple[tuple[bytes, tuple[int, ...]], ...]
 
 
 def never(outcome: Outcome, waiter: Waiter) -> None:
-    """In place of `GroupLogShard.lease`: no reply is stored."""
+    """In place of `GroupLogShard.store_reply`: no reply is stored."""
 
 
 class Peer:
@@ -54,7 +54,7 @@ class Peer:
         await self.daemon.start()
         if not self._steady:
             for shard in self.daemon.broker.shards:
-                shard.lease = never  # type: ignore[method-assign]
+                shard.store_reply = never  # type: ignore[method-assign]
         self._reader, self._writer = await asyncio.open_connection(*self.daemon.kafka_address)
         return self
 
