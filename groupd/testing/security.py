@@ -55,7 +55,8 @@ class SecurityOptions(Struct, frozen=True):
 class Login(Struct, frozen=True):
     """How one user connects. `user` is None for a client that does not log in. `ca_file` is a PEM
     file with the certificate that the client has to trust; None without TLS. `cert_file` and
-    `key_file` hold the client's own certificate, if that identifies the user."""
+    `key_file` hold the client's own certificate, if that identifies the user. `token` is for
+    OAUTHBEARER."""
 
     protocol: ProtocolName
     user: str | None = None
@@ -64,6 +65,7 @@ class Login(Struct, frozen=True):
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+    token: str = ""
 
 
 class Secured:
@@ -167,6 +169,7 @@ class Secured:
             self.ca_file if self.tls else None,
             cert_file,
             key_file,
+            self.token(str(user)) if mechanism == OAUTHBEARER else "",
         )
 
     # Certificates ---------------------------------------------------------------------------

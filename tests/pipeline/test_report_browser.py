@@ -10,6 +10,7 @@ import pytest
 
 from groupd.pipeline.report.page import render
 from tests.support.browser import Browser, running_browser
+from tests.support.process import wait_until
 from tests.support.report_page import HOSTILE, report
 
 DRAWN = """return document.querySelectorAll('#g1 canvas').length === 2
@@ -85,9 +86,12 @@ def test_lines_and_findings_are_painted_in_the_colours_of_the_theme(
     light = painted(browser, "rate", "--ok")
     browser.run("const b = document.getElementById('theme'); b.click(); b.click();")
     browser.wait("return document.documentElement.dataset.theme === 'dark'")
-    browser.wait(DRAWN)
-    # The same line in another colour.
-    assert painted(browser, "rate", "--ok") == pytest.approx(light, rel=0.3)
+    # The same line in another colour, once the chart has been drawn anew.
+    wait_until(
+        lambda: painted(browser, "rate", "--ok") == pytest.approx(light, rel=0.3),
+        20,
+        "other colour",
+    )
     assert browser.messages() == []
 
 
