@@ -64,6 +64,7 @@ def reads(case: Case, version: int, body: bytes) -> bool:
 
 
 @versioned
+@pytest.mark.slow
 def test_replies_truncated_at_every_byte(case: Case, version: int) -> None:
     for sample in case.replies:
         body = bytes(case.api.encode(sample(version)[0], version))
@@ -72,6 +73,7 @@ def test_replies_truncated_at_every_byte(case: Case, version: int) -> None:
 
 
 @versioned
+@pytest.mark.slow
 def test_huge_lengths_in_replies(case: Case, version: int) -> None:
     """A server that lies about a length costs its client no memory."""
     tracemalloc.start()
