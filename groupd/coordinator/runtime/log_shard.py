@@ -30,6 +30,7 @@ from groupd.coordinator.core.types import (
     Completion,
     Outcome,
     OutsideCall,
+    ReplyValidity,
     RequestContext,
     Task,
 )
@@ -199,11 +200,11 @@ class LogShard(ABC, Generic[M]):
             waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             if outcome.reply_validity and not outcome.records:
-                self.store_reply(outcome, waiter)
+                self.store_reply(outcome.reply_validity, waiter)
             self._apply(outcome, waiter)
 
-    def store_reply(self, outcome: Outcome, waiter: Waiter) -> None:
-        """Tell `waiter` how long its reply may be sent again, if `outcome` says so (ADR 10)."""
+    def store_reply(self, validity: ReplyValidity, waiter: Waiter) -> None:
+        """Tell `waiter` how long its reply may be sent again (ADR 10)."""
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """Handle an input that is no request: new metadata, a task's result, a deadline. Returns

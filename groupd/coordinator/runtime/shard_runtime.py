@@ -24,7 +24,7 @@ from groupd.coordinator.core.inspection import (
 from groupd.coordinator.core.metadata_image import MetadataDelta, TopicDeletion
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Instant, Outcome, ReplyValidity
+from groupd.coordinator.core.types import Instant, ReplyValidity
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
@@ -103,11 +103,8 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
 
     # Inputs -------------------------------------------------------------------------------
 
-    def store_reply(self, outcome: Outcome, waiter: Waiter) -> None:
-        if outcome.reply_validity is not None:
-            waiter.may_repeat(
-                ShardReplyValidity(self, self._journal.pending, outcome.reply_validity)
-            )
+    def store_reply(self, validity: ReplyValidity, waiter: Waiter) -> None:
+        waiter.may_repeat(ShardReplyValidity(self, self._journal.pending, validity))
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
         """Take the new image. A shard that is loading gets it when it is made (`make_shard`), and

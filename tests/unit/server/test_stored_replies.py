@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
-from groupd.coordinator.core.types import Outcome
+from groupd.coordinator.core.types import ReplyValidity
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.runtime.waiting import Waiter
@@ -29,7 +29,7 @@ MEMBERS = ("m0", "m1", "m2")
 Assignment = tuple[tuple[bytes, tuple[int, ...]], ...]
 
 
-def never(outcome: Outcome, waiter: Waiter) -> None:
+def never(validity: ReplyValidity, waiter: Waiter) -> None:
     """In place of `GroupLogShard.store_reply`: no reply is stored."""
 
 
