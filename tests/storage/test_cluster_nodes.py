@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pytest
 
 from groupd.coordinator.catalogue_changes import CatalogueChanges
-from groupd.coordinator.cluster.lease import NodeLease
+from groupd.coordinator.cluster.lease import NodeLease, since_boot_ns
 from groupd.coordinator.cluster.node import ClusterNode
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.storage import postgres_membership
@@ -60,8 +60,26 @@ class Served:
         return append.base_offset
 
 
+class LeaseClock:
+    """The clock of a node's lease. Slowed down, hardly any time passes for the lease, however busy
+    the machine is. So the node never holds its lease for long enough to fence others."""
+
+    def __init__(self) -> None:
+        self._slow_from: int | None = None
+
+    def slow_down(self) -> None:
+        self._slow_from = since_boot_ns()
+
+    def elapsed_ns(self) -> int:
+        now = since_boot_ns()
+        if self._slow_from is None:
+            return now
+        return self._slow_from + (now - self._slow_from) // 1000
+
+
 class Member:
     def __init__(self, url: str, node_id: int, lease_ms: int = LEASE_MS) -> None:
+        self.lease_clock = LeaseClock()
         self.store = cluster_store(url)
         self.host = Served(self.store)
         self.changes = CatalogueChanges(self.store.journal)
@@ -70,7 +88,7 @@ class Member:
             self.store.membership,
             self.changes,
             SystemClock(),
-            NodeLease(lease_ms),
+            NodeLease(lease_ms, self.lease_clock.elapsed_ns),
             {GROUPS: self.host, PARTITIONS: self.host},
             COUNTS,
             RENEW_MS,
@@ -137,6 +155,11 @@ def shared_by(*members: Member) -> Callable[[], bool]:
         return together == sorted(UNITS) and max(sizes) - min(sizes) <= 1
 
     return settled
+
+
+def leases_over(*members: Member) -> Callable[[], bool]:
+    """Whether their leases are over by the clock of the database, too."""
+    return lambda: min(one.node.lease.age_ms for one in members) > LEASE_MS + RENEW_MS
 
 
 async def test_members_come_and_go(member: StartMember) -> None:
@@ -208,8 +231,12 @@ async def test_all_goes_on_when_the_server_is_back(
     await until(shared_by(first, second))
     mine = set(first.units)
     server.stop()
-    await until(lambda: not first.node.may_answer() and not second.node.may_answer())
+    await until(leases_over(first, second))
+    assert not first.node.may_answer()
     assert first.units | second.units == set()
+    # The one that is back first must not fence the other; after a whole lease it might.
+    first.lease_clock.slow_down()
+    second.lease_clock.slow_down()
     server.start()
     await until(shared_by(first, second))
     # Nobody was robbed while nobody could renew.
@@ -289,7 +316,7 @@ async def test_a_member_that_stops_fences_nobody_at_once(
     await until(shared_by(first, second))
     incarnations = {one.facts.node_id: one.incarnation for one in first.node.view.members}
     server.stop()
-    await until(lambda: not first.node.may_answer() and not second.node.may_answer())
+    await until(leases_over(first, second))
     assert second.node._task is not None
     monitor = second.store.membership
     renew = monitor.renew
@@ -300,6 +327,7 @@ async def test_a_member_that_stops_fences_nobody_at_once(
 
     gone = asyncio.Event()
     monitor.renew = late  # type: ignore[method-assign]
+    first.lease_clock.slow_down()
     server.start()
     await first.node.stop(20_000)
     gone.set()
