@@ -64,6 +64,9 @@ func New(servers string, charge func(context.Context, Order) error) (*Processor,
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), // nobody gets a partition before the batch in hand is committed
+		// By default a connection that is closed before its first answer is an error for good: the settings are
+		// taken to be wrong. It happens to right ones, too, while a broker is restarted.
+		kgo.AlwaysRetryEOF(),
 	)
 	if err != nil {
 		return nil, err

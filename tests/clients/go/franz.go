@@ -44,6 +44,8 @@ func newFranz(options options, emit emitter) (member, error) {
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 		kgo.BlockRebalanceOnPoll(),
+		// Else a connection that a killed broker closes before its first answer ends the client for good.
+		kgo.AlwaysRetryEOF(),
 		kgo.OnPartitionsAssigned(made.change("assigned", true)),
 		kgo.OnPartitionsRevoked(made.change("revoked", false)),
 		kgo.OnPartitionsLost(made.change("lost", false)),
