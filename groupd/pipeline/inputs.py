@@ -243,11 +243,10 @@ def read_inputs(
     origin: Origin,
     columns: tuple[str, ...] = COLUMNS,
     step: timedelta | None = None,
-) -> tuple[Inputs, DataFrame]:
-    """The tables that a job takes, and the rows that go to quarantine. `columns`: those of the log
-    that the job uses. The others are not decoded: they exist, so that the job can still name them,
-    but are null. `step`: see `read_end_offsets`. Raises PipelineError."""
-    bad = read_entries(spark, origin).where(F.col("error").isNotNull()).select(*QUARANTINE_COLUMNS)
+) -> Inputs:
+    """The tables that a job takes. `columns`: those of the log that the job uses. The others are
+    not decoded: they exist, so that the job can still name them, but are null. `step`: see
+    `read_end_offsets`. Raises PipelineError."""
     with_error = tuple(dict.fromkeys((*columns, "error")))
     good = read_entries(spark, origin, with_error).where(F.col("error").isNull())
     good = good.select(
@@ -258,4 +257,10 @@ def read_inputs(
             for one in ENTRIES
         ]
     )
-    return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin, step)), bad
+    return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin, step))
+
+
+def read_quarantine(spark: SparkSession, origin: Origin) -> DataFrame:
+    """The rows that `read_inputs` leaves out, because they cannot be decoded. Raises
+    PipelineError."""
+    return read_entries(spark, origin, QUARANTINE_COLUMNS).where(F.col("error").isNotNull())

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from groupd.pipeline.decode import COLUMNS
-from groupd.pipeline.inputs import QUARANTINE, Origin, read_inputs
+from groupd.pipeline.inputs import QUARANTINE, Origin, read_inputs, read_quarantine
 from groupd.pipeline.job import Job, Table
 from groupd.pipeline.sink import check_format, span_of, write_table
 
@@ -49,7 +49,7 @@ def run_job(
     span = span_of(origin.wanted.from_us, origin.wanted.until_us)
     with watch("planning"):
         columns = job.columns or COLUMNS
-        inputs, bad = read_inputs(spark, origin, columns, job.ends_step(options))
+        inputs = read_inputs(spark, origin, columns, job.ends_step(options))
         tables = job.build(inputs, options)
     rows = {}
     for name, table in tables.items():
@@ -61,6 +61,7 @@ def run_job(
     if with_quarantine:
         with watch(QUARANTINE):
             path = f"{out}/{QUARANTINE}"
+            bad = read_quarantine(spark, origin)
             held = Table(bad, "timestamp", ("log_partition", "log_offset"), optional=True)
             quarantined = write_table(spark, held, path, kind, span)()
     return Summary(rows, quarantined, time.monotonic() - started)

@@ -34,7 +34,7 @@ class OutOfRange(ValueError):
 
 
 def micros(time_ms: int, absent: int = _NO_TIME_MS) -> int | None:
-    """Microseconds since 1970; None if the time is `absent`. Raises NotHeld."""
+    """Microseconds since 1970; None if the time is `absent`. Raises OutOfRange."""
     if time_ms == absent:
         return None
     if not FIRST_MS <= time_ms <= LAST_MS:
@@ -51,7 +51,7 @@ def topic_id_text(topic_id: TopicId) -> str | None:
 def value_of(record: Record) -> dict[str, Any] | None:
     """The value of the struct column; None for a tombstone and for types without a column. The
     tombstone of a regular expression gives the expression, which is part of the key. Raises
-    NotHeld."""
+    OutOfRange."""
     value = record.value
     if isinstance(value, ConsumerGroupPartitionMetadataValue):
         return None

@@ -134,7 +134,7 @@ def test_a_job_goes_on_without_what_is_damaged(spark: SparkSession, tmp_path: Pa
 
 def test_a_job_has_only_the_columns_decoded_that_it_names(spark: SparkSession, store: str) -> None:
     used = ("timestamp", "group", "topic", "offset_commit", "record_type_id")
-    inputs, _ = read_inputs(spark, Origin(store=store), used)
+    inputs = read_inputs(spark, Origin(store=store), used)
     assert inputs.entries.schema.names == list(COLUMNS)
     assert "groupd[timestamp#" in inputs.entries._jdf.queryExecution().toString()
     row = inputs.entries.where("`group` = 'g0' AND offset_commit.offset = 1").first()

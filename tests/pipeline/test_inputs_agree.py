@@ -13,6 +13,7 @@ from groupd.pipeline.inputs import (
     read_end_offsets,
     read_entries,
     read_inputs,
+    read_quarantine,
     read_topics,
 )
 from groupd.pipeline.job import Table
@@ -117,8 +118,8 @@ def test_quarantine_has_the_place_and_the_reason(spark: SparkSession, tmp_path: 
     broken[-3] ^= 1
     logs = {**LOGS, HOME: [*LOGS[HOME], bytes(broken)]}
     origin = Origin(segments=str(write_segments(tmp_path, logs)))
-    inputs, bad = read_inputs(spark, origin)
+    inputs = read_inputs(spark, origin)
     assert inputs.entries.count() == ROWS
-    (row,) = bad.collect()
+    (row,) = read_quarantine(spark, origin).collect()
     assert (row.log_partition, row.log_offset, row.record_type) == (HOME, 12, "corrupt-batch")
     assert row.error == "wrong checksum of the batch at offset 12"

@@ -143,7 +143,7 @@ def test_kafkas_own_source_gives_what_it_can(
     """Spark's Kafka source knows no markers: what it gives has been committed and counts from its
     record on, aborted and open transactions do not come. The latest state is the same."""
     history, latest = both(spark, entries)
-    inputs, _ = read_inputs(spark, Origin(kafka=story.bootstrap))
+    inputs = read_inputs(spark, Origin(kafka=story.bootstrap))
     assert [{**row, "pending": None} for row in latest] == [
         {**row, "pending": None, "topic_is_current": None} for row in rows_of(offsets.JOB, inputs)
     ]
@@ -174,7 +174,7 @@ def test_a_run_over_few_columns_gives_the_same_and_so_does_the_next(
             tables[name] = sorted(rows, key=str)
         return tables
 
-    inputs, _ = read_inputs(spark, Origin(store=store), step=job.ends_step(options))
+    inputs = read_inputs(spark, Origin(store=store), step=job.ends_step(options))
     expected = {
         name: sorted(table.frame.toArrow().to_pylist(), key=str)
         for name, table in job.build(inputs, options).items()

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.json import decode
+from msgspec.json import decode, encode
+from msgspec.json import format as indented
 from msgspec.structs import replace
 
 from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.latest import Kept
-from groupd.coordinator.logtools.record_json import id_bytes
+from groupd.coordinator.logtools.record_json import id_bytes, id_text
 from groupd.coordinator.logtools.segments import partition_of
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.codec import encode_value
@@ -58,6 +59,15 @@ class ForeignTopic(Struct):
         self.ends[partition] = max(self.ends.get(partition, 0), value.offset)
         if value.topic_id != NO_TOPIC_ID and not self.certain and timestamp_ms >= self._commit_ms:
             self.topic_id, self._commit_ms = value.topic_id, timestamp_ms
+
+
+def write_topics(directory: Path, topics: Iterable[tuple[str, TopicId, int]]) -> None:
+    """Write `TOPICS_FILE`. `topics`: name, id and number of partitions of each."""
+    known = {
+        name: {"id": None if topic_id == NO_TOPIC_ID else id_text(topic_id), "partitions": count}
+        for name, topic_id, count in topics
+    }
+    (directory / TOPICS_FILE).write_bytes(indented(encode(known), indent=1) + b"\n")
 
 
 def described_topics(path: Path) -> dict[str, ForeignTopic]:

@@ -18,6 +18,7 @@ from groupd.pipeline.fold import rebalances
 from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.state import (
     CONVERTED,
+    REPLACED,
     STABLE,
     FoldedGroup,
     MemberInterval,
@@ -77,7 +78,7 @@ def _members(
         member = group.members.get(member_id)
         if member is None:
             member = _newcomer(tracker, group, entry, value, converting)
-            if member.began_by == "replaced":
+            if member.began_by == REPLACED:
                 change.replaced.append(member_id)
             elif member.began_by != CONVERTED:
                 change.joined.append(member_id)

@@ -28,6 +28,7 @@ from groupd.pipeline.fold.findings import (
 from groupd.pipeline.fold.groups import place_of
 from groupd.pipeline.fold.state import (
     REPLACED,
+    STABLE,
     FoldedGroup,
     MemberInterval,
     MembershipEnd,
@@ -285,7 +286,7 @@ def _state(group_id: str, group: FoldedGroup | None, offsets: PresentOffsets) ->
         state = "Empty"
         if group.members:
             behind = any(one.epoch != group.epoch for one in group.members.values())
-            waiting = any(one.state != "stable" for one in group.members.values())
+            waiting = any(one.state != STABLE for one in group.members.values())
             state = "Rebalancing" if behind or waiting else "Stable"
     return {
         "group": group_id,

@@ -22,9 +22,10 @@ OwnedPartition = tuple[str, int]
 STABLE, REVOKING, WAITING, AWAY = "stable", "revoking", "waiting", "away"
 CONSUMER, CLASSIC = "consumer", "classic"
 
-# Where the events of a group and its records show the same end of a rebalance, the word is the
-# same. The two do not show the same rebalances: events tell which epochs were never installed, and
-# `coordinator.history` counts these to the next rebalance; here every epoch is a rebalance.
+# COMPLETED and SUPERSEDED are the words of `coordinator.history`, which reads events; its EMPTY is
+# EMPTIED here. The two do not show the same rebalances: events tell which epochs were never
+# installed, and `coordinator.history` counts these to the next rebalance; here every epoch is a
+# rebalance.
 
 OPEN, UNFINISHED, EMPTIED = "open", "unfinished", "emptied"
 COMPLETED, SUPERSEDED = RebalanceEnd.COMPLETED.value, RebalanceEnd.SUPERSEDED.value
@@ -288,7 +289,7 @@ def membership_end(member: MemberInterval, at_ms: int, settings: Settings) -> Me
     """Why a member is gone at `at_ms`; not for replaced or converted members. For a classic member
     `at_ms` is when the first generation without it was written."""
     session_ms = member.session_timeout_ms or settings.session_timeout_ms
-    if member.state == "away":
+    if member.state == AWAY:
         return _of_absent(at_ms - member.state_since_ms, session_ms)
     late_ms = _beyond_rebalance_timeout(member, at_ms)
     if late_ms is not None:

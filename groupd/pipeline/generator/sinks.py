@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from msgspec.json import encode
-from msgspec.json import format as indented
 
 from groupd.coordinator.core.partitioning import offsets_log_name
-from groupd.coordinator.logtools.record_json import id_text
 from groupd.coordinator.logtools.segments import SegmentWriter
-from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
+from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.generator.script import EndOffset, GeneratedTopic
 from groupd.protocol.records.batch import parse_header
@@ -128,11 +126,7 @@ class SegmentSink:
         self._root.mkdir(parents=True, exist_ok=True)
         if any(self._root.iterdir()):
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
-        known = {
-            topic.name: {"id": id_text(topic.topic_id), "partitions": topic.partitions}
-            for topic in topics
-        }
-        (self._root / TOPICS_FILE).write_bytes(indented(encode(known), indent=1) + b"\n")
+        write_topics(self._root, [(one.name, one.topic_id, one.partitions) for one in topics])
 
     async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
         with SegmentWriter(self._root, partition) as writer:

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import json
-
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
-from groupd.coordinator.logtools.record_json import id_text
 from groupd.coordinator.logtools.segments import SegmentWriter
-from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
-from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.protocol.records.batch import CorruptBatch, check, parse_header
 from groupd.storage.private_files import make_private_directory
 
@@ -36,15 +32,9 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
     for partition in sorted(at.partition for at in offsets.partitions):
         copied = _copy(cluster.leader(OFFSETS_TOPIC, partition), partition, target)
         batches, records = batches + copied[0], records + copied[1]
-    known = {
-        topic.name: {
-            "id": None if topic.topic_id == NO_TOPIC_ID else id_text(topic.topic_id),
-            "partitions": len(topic.partitions),
-        }
-        for topic in sorted(topics.values(), key=lambda topic: topic.name)
-    }
     # `import --create-topics` needs these facts, which are not in the log.
-    (target / TOPICS_FILE).write_bytes(json.format(json.encode(known), indent=1) + b"\n")
+    by_name = sorted(topics.values(), key=lambda topic: topic.name)
+    write_topics(target, [(one.name, one.topic_id, len(one.partitions)) for one in by_name])
     return len(offsets.partitions), batches, records
 
 
