@@ -25,6 +25,7 @@ from groupd.coordinator.cli.kafka.flags import (
     CommandConfig,
     Format,
     Wide,
+    asked_cluster,
     is_json,
 )
 from groupd.coordinator.cli.parse import UsageError
@@ -115,9 +116,6 @@ def list_acls(
     wide: Wide = False,
 ) -> None:
     """Show the ACLs of the named resources, or all ACLs if no resource is named."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     as_json = is_json(output)
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
     filters = filters_of(resources, principal or ())
@@ -154,9 +152,6 @@ def add(
 ) -> None:
     """Create an ACL for each combination of the named principals, hosts, operations and resources.
     ACLs that exist already stay."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
     entries = _entries(allow_principal, deny_principal, allow_host, deny_host, operation)
     acls = bindings_of(
@@ -193,9 +188,6 @@ def remove(
 ) -> None:
     """Delete ACLs, and print them. With principals, it deletes the ACLs that `add` creates with the
     same flags; without principals, all ACLs of the named resources."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     as_json = is_json(output)
     resources = _resources(topic, group, transactional_id, cluster, user_principal, pattern)
     entries = _entries(allow_principal, deny_principal, allow_host, deny_host, operation)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from urllib.parse import urlencode
 
 import typer
-from msgspec import MsgspecError, json
+from msgspec import DecodeError, json
 
 from groupd.coordinator.cli.admin_port import DEFAULT_ADMIN, NoAnswer, admin_port
 from groupd.coordinator.cli.parse import UsageError
@@ -44,6 +44,6 @@ def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
         reply = port.get(f"/groups?{urlencode(query)}", ANSWER_S)
         rows = json.decode(reply.body) if reply.status == 200 else []
         names = [row["group_id"] for row in rows]
-    except (NoAnswer, UsageError, MsgspecError, TypeError, KeyError):
+    except (NoAnswer, UsageError, DecodeError, ValueError, TypeError, KeyError):
         return []
     return [name for name in names if name.startswith(incomplete)]

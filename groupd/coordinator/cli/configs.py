@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from groupd.coordinator.cli.kafka.flags import (
     CommandConfig,
     Format,
     Wide,
+    asked_cluster,
     is_json,
 )
 from groupd.coordinator.cli.parse import UsageError, one_of
@@ -116,13 +116,6 @@ class ConfigPlace(Struct, frozen=True):
             raise UsageError(f"--entity {entity}: a name is needed")
         return cls(found, name, bootstrap, command_config)
 
-    def cluster(self) -> AbstractContextManager[KafkaCluster]:
-        """The cluster, as `asked_cluster` yields it."""
-        # Imported here, because `--help` needs no connections.
-        from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
-        return asked_cluster(self.bootstrap, self.command_config)
-
     def connection(self, cluster: KafkaCluster) -> BlockingConnection:
         """A connection to the broker itself for a broker's settings, which only it knows
         completely; else to any broker."""
@@ -165,7 +158,7 @@ def describe(
     """
     place = ConfigPlace.parse(entity, name, bootstrap_server, command_config)
     as_json = is_json(output)
-    with place.cluster() as cluster:
+    with asked_cluster(place.bootstrap, place.command_config) as cluster:
         found = _settings(place, place.connection(cluster))
     shown = [one for _, one in sorted(found.items()) if every or one.source != SOURCE_DEFAULT]
     if as_json:
@@ -225,7 +218,7 @@ def _pair(text: str) -> tuple[str, str | None]:
 
 def _change(place: ConfigPlace, wanted: Mapping[str, str | None], *, as_json: bool) -> None:
     """Sets or deletes values, and prints each old and new value. Raises UsageError."""
-    with place.cluster() as cluster:
+    with asked_cluster(place.bootstrap, place.command_config) as cluster:
         connection = place.connection(cluster)
         before = _settings(place, connection)
         _alter(place, connection, wanted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from groupd.coordinator.cli.admin_port import (
     NoAnswer,
     admin_port,
 )
+from groupd.coordinator.cli.command_errors import fail
 
 
 def health(
@@ -27,8 +27,7 @@ def health(
     try:
         reply = admin_port(admin, None, admin_ca_file).get("/readyz", timeout)
     except NoAnswer as error:
-        print(f"groupd: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        fail(str(error))
     print(reply.body.strip())
     if reply.status != 200:
         raise typer.Exit(1)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import json
 
 from groupd.coordinator.cli.parse import UsageError, key_value
+from groupd.coordinator.cli.tables import json_line
 
 if TYPE_CHECKING:
     from groupd.coordinator.recording.difference import Difference
@@ -69,7 +69,7 @@ def _print(run: RecordingReplay, shown: list[Difference], *, as_json: bool, ever
         "ended": run.end or "torn",
     }
     if as_json:
-        typer.echo(json.encode({**facts, "differences": [one.as_json() for one in shown]}).decode())
+        json_line({**facts, "differences": [one.as_json() for one in shown]})
         return
     ended = "" if run.end == "stopped" else f", {_ending(run)}"
     by = f"recorded by groupd {header.get('version')}{ended}"

@@ -15,6 +15,7 @@ from groupd.coordinator.cli.kafka.flags import (
     CommandConfig,
     Format,
     Wide,
+    asked_cluster,
     is_json,
 )
 from groupd.coordinator.cli.tables import json_line, or_dash, table
@@ -45,7 +46,6 @@ def list_topics(
     """
     # Imported here, because `--help` needs no connections.
     from groupd.coordinator.cli.kafka import calls
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
 
     as_json = is_json(output)
     with asked_cluster(bootstrap_server, command_config) as cluster:
@@ -70,9 +70,6 @@ def describe(
 
     Example: groupd topics describe orders payments
     """
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     as_json = is_json(output)
     names = list(dict.fromkeys(topics))
     with asked_cluster(bootstrap_server, command_config) as cluster:

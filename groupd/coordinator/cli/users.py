@@ -16,6 +16,7 @@ from groupd.coordinator.cli.kafka.flags import (
     CommandConfig,
     Format,
     Wide,
+    asked_cluster,
     is_json,
 )
 from groupd.coordinator.cli.parse import UsageError
@@ -66,9 +67,6 @@ def list_users(
     wide: Wide = False,
 ) -> None:
     """Show users, with the mechanisms that they can log in with."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     as_json = is_json(output)
     with asked_cluster(bootstrap_server, command_config) as cluster:
         found = _described(cluster.any(), list(dict.fromkeys(users or ())))
@@ -107,9 +105,6 @@ def add(
     ] = None,
 ) -> None:
     """Create a user, or set a new password. Open connections stay as they are."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     wanted = [mechanism_named(name) for name in dict.fromkeys(mechanism or (DEFAULT_MECHANISM,))]
     for one in wanted:
         reason = why_not(user, one, iterations, b"salt", bytes(one.size))
@@ -133,9 +128,6 @@ def remove(
     ] = None,
 ) -> None:
     """Remove a user. Open connections stay as they are."""
-    # Imported here, because `--help` needs no connections.
-    from groupd.coordinator.cli.kafka.cluster import asked_cluster
-
     codes = {mechanism_named(name).code for name in mechanism or ()}
     with asked_cluster(bootstrap_server, command_config) as cluster:
         found = dict(_described(cluster.any(), [user]))

@@ -59,7 +59,8 @@ def test_commands_words_and_groups(admin: FakeAdmin, tmp_path: Path) -> None:
         ["groups", "list", "--sort", ""],
         ["groups", "describe", "--admin", admin.address, "bill"],
         ["groups", "why", "--admin", "127.0.0.1:1", ""],
-    ) == [["restore", "reset"], ["name", "lag", "members"], ["billing", "billing-eu"], []]
+        ["groups", "why", "--admin", "no..host:1", ""],
+    ) == [["restore", "reset"], ["name", "lag", "members"], ["billing", "billing-eu"], [], []]
     assert admin.asked == [f"/groups?limit={GROUPS_MAX}&after=bill"], "no more than it needs"
 
 

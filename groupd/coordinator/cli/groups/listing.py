@@ -12,7 +12,7 @@ from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
 from groupd.coordinator.cli.groups.from_kafka import group_page, group_rows
-from groupd.coordinator.cli.kafka.cluster import asked_cluster
+from groupd.coordinator.cli.kafka.flags import asked_cluster
 from groupd.coordinator.cli.parse import now_ms
 from groupd.coordinator.cli.tables import json_line, or_dash, output_width, table_of, wrapped
 from groupd.coordinator.lag.rows import join_members

@@ -116,7 +116,7 @@ class KafkaGroupOffsets:
         return "" if found is None else found.state
 
     async def committed(
-        self, places: Collection[TopicPartition] | None = None
+        self, partitions: Collection[TopicPartition] | None = None
     ) -> Mapping[TopicPartition, Current]:
         return calls.fetch_offsets(self._coordinator, self.group_id)
 
@@ -136,13 +136,13 @@ class KafkaGroupOffsets:
         found = self._cluster.topics(sorted(names))
         return {name: TopicNow(one.topic_id, len(one.partitions)) for name, one in found.items()}
 
-    async def ranges(self, places: Collection[TopicPartition]) -> Ranges:
-        return self._cluster.bounds(places)
+    async def ranges(self, partitions: Collection[TopicPartition]) -> Ranges:
+        return self._cluster.bounds(partitions)
 
     async def at_time(
-        self, places: Collection[TopicPartition], at_ms: int
+        self, partitions: Collection[TopicPartition], at_ms: int
     ) -> dict[TopicPartition, int]:
-        return self._cluster.at_time(places, at_ms)
+        return self._cluster.at_time(partitions, at_ms)
 
     async def commit(self, part: Mapping[TopicPartition, Current]) -> Errors:
         return _tried(part, partial(calls.commit_offsets, self._coordinator, self.group_id, part))

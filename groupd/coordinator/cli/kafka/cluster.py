@@ -18,7 +18,6 @@ from groupd.client.sasl import (
     bearer_login,
     password_login,
 )
-from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import TopicMetadata
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, ClientLoop, KafkaError
@@ -158,17 +157,6 @@ def open_cluster(bootstrap: str, command_config: Path | None) -> KafkaCluster:
     """Returns the cluster of `--bootstrap`, for a `with` statement. Raises UsageError. To enter it
     raises KafkaError."""
     return KafkaCluster(servers(bootstrap, "--bootstrap"), client_security(command_config))
-
-
-@contextmanager
-def asked_cluster(bootstrap: str, command_config: Path | None) -> Iterator[KafkaCluster]:
-    """Yields the cluster of `--bootstrap`. If a broker does not answer or refuses, the command
-    prints one line and ends with exit code 1. Raises UsageError."""
-    try:
-        with open_cluster(bootstrap, command_config) as cluster:
-            yield cluster
-    except KafkaError as error:
-        fail(str(error))
 
 
 def client_security(command_config: Path | None) -> ClientSecurity:

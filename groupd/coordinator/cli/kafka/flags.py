@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.completion import words
 from groupd.coordinator.cli.parse import one_of
+
+if TYPE_CHECKING:
+    from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -44,6 +50,21 @@ Wide = Annotated[
         "--wide", help="Cut nothing off. Without it, lines fit the terminal, or 120 columns."
     ),
 ]
+
+
+@contextmanager
+def asked_cluster(bootstrap: str, command_config: Path | None) -> Iterator[KafkaCluster]:
+    """Yields the cluster of `--bootstrap`. If a broker does not answer or refuses, the command
+    prints one line and ends with exit code 1. Raises UsageError."""
+    # Imported here, because `--help` needs no connections.
+    from groupd.coordinator.cli.kafka.cluster import open_cluster
+    from groupd.coordinator.cli.kafka.connection import KafkaError
+
+    try:
+        with open_cluster(bootstrap, command_config) as cluster:
+            yield cluster
+    except KafkaError as error:
+        fail(str(error))
 
 
 def is_json(output: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from groupd.coordinator.cli.log.options import (
     run,
     where,
 )
-from groupd.coordinator.cli.parse import FORMS, one_of, parse_time
+from groupd.coordinator.cli.parse import FORMS, now_ms, one_of, parse_time
 
 
 def dump(
@@ -76,9 +75,9 @@ async def _dump(
     from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
     from groupd.coordinator.logtools.segments import LogSource, SegmentSource, StoreSource
 
-    now_ms = time.time_ns() // 1_000_000
+    at_ms = now_ms()
     kinds = parse_types(types)
-    from_ms, to_ms = (None if text is None else parse_time(text, now_ms) for text in times)
+    from_ms, to_ms = (None if text is None else parse_time(text, at_ms) for text in times)
 
     def selection() -> Selection:
         return Selection(frozenset(groups or ()), kinds, from_ms, to_ms)

@@ -4,7 +4,6 @@ shown."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from groupd.coordinator.cli.command_errors import note
 from groupd.coordinator.cli.parse import DEFAULT_DATA_DIR, UsageError, directory
 
 T = TypeVar("T")
@@ -78,10 +78,9 @@ async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
         file = database_file(store, data_dir)
         process = None if file is None else holder(file)
         if process is not None:
-            print(
-                f"groupd: reading beside the running daemon (process {process}), without a lock; "
-                "what it writes meanwhile may be missing",
-                file=sys.stderr,
+            note(
+                f"reading beside the running daemon (process {process}), without a lock; "
+                "what it writes meanwhile may be missing"
             )
         yield reader
     finally:
