@@ -1,4 +1,5 @@
-"""What the inspections of all group types share: entries of `blocked`, and topics by name."""
+"""What the inspections of all group types share: entries of `blocked`, and topics by name, which
+events show, too."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     unload: Callable[[ShardState], Outcome] = _no_outcome
     """The shard is given up. The outcome only has urgent replies, to all parked requests."""
 
-    # What is shown of it
+    # What the admin port and the tools show
 
     inspect: Callable[[ShardState, Any, Instant, str | None], dict[str, Any]]
     """(state, group, now, after) -> JSON-friendly fields: at least "members" (by id, those after

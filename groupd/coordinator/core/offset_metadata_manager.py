@@ -1,7 +1,8 @@
 """OffsetMetadataManager: the committed and pending offsets of a shard.
 
-Connects the modules of `core/offsets` with the shard's state. Handlers return records; `replay` and
-`replay_marker` write. This code knows groups only through the protocols `Group` and `OffsetOwner`.
+Connects `core/offsets` and `core/offset_sweeps` with the shard's state. Handlers return records;
+`replay` and `replay_marker` write. This code knows groups only through the protocols `Group` and
+`OffsetOwner`.
 """
 
 from __future__ import annotations

@@ -77,10 +77,11 @@ class SweepSlice:
         self._details: dict[str, int] = {}
 
     def end_if_full(self, size: int = 0) -> Steps[bool]:
-        """Ends the slice if its work is done, or if `size` more bytes do not fit into it. Returns
-        whether it has ended; then the caller has to look everything up again. Tombstones that are
-        larger than a slice may be are a slice of their own. If they are larger than a batch may be
-        (`max.message.bytes`), their write is refused as that of any request would be."""
+        """Ends the slice if it has done as much as a slice may, or if `size` more bytes do not fit
+        into it. Returns whether it has ended; then the caller has to look everything up again.
+        Tombstones that are larger than a slice may be are a slice of their own. If they are larger
+        than a batch may be (`max.message.bytes`), their write is refused as that of any request
+        would be."""
         fits = not (size and self._bytes) or self._bytes + size <= self._bytes_max
         if self._left > 0 and fits:
             return False

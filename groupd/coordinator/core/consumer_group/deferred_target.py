@@ -83,27 +83,28 @@ def is_large(state: ShardState, group: ConsumerGroup) -> bool:
 def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
     """A target is due: start its computation, unless one is under way or the assignor has just
     failed."""
-    if not _holds_back(group.computation, now):
+    if _holding_back(group, now) is None:
         outcome.tasks.append(_next_slice(group.group_id, None))
 
 
 def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
-    computation = group.computation
-    return computation is not None and not computation.failed and _holds_back(computation, now)
+    computation = _holding_back(group, now)
+    return computation is not None and not computation.failed
 
 
 def has_failed(group: ConsumerGroup, now: Instant) -> bool:
     """Whether the assignor has just failed, so that no heartbeat should wait for its target."""
+    computation = _holding_back(group, now)
+    return computation is not None and computation.failed
+
+
+def _holding_back(group: ConsumerGroup, now: Instant) -> TargetComputation | None:
+    """The computation that prevents another one from starting for the group."""
     computation = group.computation
-    return computation is not None and computation.failed and _holds_back(computation, now)
-
-
-def _holds_back(computation: TargetComputation | None, now: Instant) -> bool:
-    """Whether this computation prevents another one from starting for the group."""
     if computation is None:
-        return False
+        return None
     patience_ms = RETRY_MS if computation.failed else STALE_MS
-    return now.monotonic_ms < computation.touched_ms + patience_ms
+    return computation if now.monotonic_ms < computation.touched_ms + patience_ms else None
 
 
 def is_requested(group: ConsumerGroup, outcome: Outcome) -> bool:
@@ -158,7 +159,7 @@ def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
 def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:
     """Start a computation. Returns None if no target is due any more, or another computation is
     under way."""
-    if _holds_back(group.computation, now):
+    if _holding_back(group, now) is not None:
         return None
     if not group.members or not is_target_due(state, group, group.group_epoch, now):
         return None

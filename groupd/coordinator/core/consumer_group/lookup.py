@@ -99,25 +99,12 @@ def resolve(
 ) -> Resolved:
     """Finds the member of a heartbeat (docs/spec/consumer-group.md#V13, #V14, #V15, #V16).
     `member_id` is the request's, or the one generated for it. Raises ApiError."""
-    if request.instance_id is not None:
-        return _resolve_static(group, member_id, request.instance_id, request)
-    member = group.members.get(member_id)
-    if member is None:
-        if request.member_epoch != 0:
-            raise unknown_member(group.group_id, member_id)
-        return Resolved(ConsumerGroupMember(member_id), is_new=True)
-    check_epoch(member, request.member_epoch, request.topic_partitions)
-    return Resolved(member)
-
-
-def _resolve_static(
-    group: ConsumerGroup, member_id: str, instance_id: str, request: ConsumerGroupHeartbeatRequest
-) -> Resolved:
-    owner = group.static_member(instance_id)
+    instance_id = request.instance_id
     if request.member_epoch != 0:
-        owner = check_instance(group, member_id, instance_id)
-        check_epoch(owner, request.member_epoch, request.topic_partitions)
-        return Resolved(owner)
+        member = existing_member(group, member_id, instance_id)
+        check_epoch(member, request.member_epoch, request.topic_partitions)
+        return Resolved(member)
+    owner = None if instance_id is None else group.static_member(instance_id)
     if owner is None:
         known = group.members.get(member_id)
         if known is not None:

@@ -1,5 +1,6 @@
-"""What consumer groups keep in a shard's state beside the groups, by group id because a new group
-has no object yet. It is lost with a restart; nothing in the log depends on it."""
+"""What consumer groups keep in a shard's state beside the groups. It is lost with a restart;
+nothing in the log depends on it. What belongs to a group is by group id, because a new group has no
+object yet."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class WaitingHeartbeats(Struct):
 
 
 class SoftState(Struct):
-    """`conversions`: how groups become consumer groups and stop being some; None = they do not.
+    """`conversions`: how groups of other types become consumer groups, and the other way round;
+    None = they do not.
     `regex_tasks`: groups whose regular expressions are being resolved. `waiting_heartbeats`: by
     group id, the heartbeats that wait for a target."""
 

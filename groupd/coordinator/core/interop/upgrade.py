@@ -26,7 +26,7 @@ from groupd.coordinator.core.classic_group.member import ClassicGroupMember, Pro
 from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.conversions import Conversion, JoinedGroup
-from groupd.coordinator.core.consumer_group.group import SESSION, ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
@@ -36,6 +36,7 @@ from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.interop.classic_members import arm_session
 from groupd.coordinator.core.interop.embedded_protocol import (
     claim_of,
     classic_metadata,
@@ -268,10 +269,7 @@ def _finish(state: ShardState, classic: ClassicGroup, now: Instant, outcome: Out
     for member in classic.sorted_members():
         op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
         op.answer_sync(member, SyncGroupReply(again))
-        state.deadlines.set(
-            (SESSION, classic.group_id, member.member_id),
-            now.monotonic_ms + member.session_timeout_ms,
-        )
+        arm_session(state, classic.group_id, member.member_id, member.session_timeout_ms, now)
     outcome.urgent += op.outcome.urgent
 
 
