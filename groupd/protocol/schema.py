@@ -209,7 +209,10 @@ class Shape:
                 lines += [f"{name} = {field.codec.read(code)}" for name, field in some]
             for name, field in some:
                 kept = field.codec.kept
-                values |= dict.fromkeys(field.names, kept(code, name) if kept else name)
+                value = kept(code, name) if kept else name
+                if kept and not field.names:
+                    lines.append(value)  # a conversion may check a value that nobody keeps
+                values |= dict.fromkeys(field.names, value)
         if tagged:
             lines.append("tags = r.tagged_fields()")
         for field in tagged:
@@ -464,8 +467,5 @@ def _field(text: str, types: Mapping[str, Codec | Shape]) -> _WireField:
     first = int(match["first"] or 0)
     last = int(match["last"] or (first if match["first"] and not match["more"] else _LAST_VERSION))
     names = () if match["names"] in (None, "-") else tuple(match["names"].split("+"))
-    if not names and match["type"] in types:
-        # Read by itself: a conversion may check a value that nobody keeps.
-        codec = codec._replace(layout="")
     value = codec.empty if match["value"] is None else int(match["value"])
     return _WireField(names, codec, first, last, int(match["tag"] or -1), value)

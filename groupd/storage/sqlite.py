@@ -70,7 +70,7 @@ class SqliteBackend(DatabaseBackend):
         super().__init__(str(path), SqliteErrors(path))
         self._path = path
         self._lock = DataLock(path)
-        self._witness = AcknowledgedEnds(path)
+        self._acknowledged_ends = AcknowledgedEnds(path)
 
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
@@ -88,8 +88,8 @@ class SqliteBackend(DatabaseBackend):
         migrate(connection, where)
         number_logs(connection)
         check_tables(connection, where)
-        self._witness.open()
-        check_acknowledged(connection, where, self._witness)
+        self._acknowledged_ends.open()
+        check_acknowledged(connection, where, self._acknowledged_ends)
         # The directory must be synced, too, so that the file does not disappear.
         directory = os.open(self._path.parent, os.O_RDONLY)
         try:
@@ -102,13 +102,13 @@ class SqliteBackend(DatabaseBackend):
         return self._run(self._writers, lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        self._witness.note(log_id, next_offset)
+        self._acknowledged_ends.note(log_id, next_offset)
 
     def forget(self) -> None:
-        self._witness.forget()
+        self._acknowledged_ends.forget()
 
     def _closed(self) -> None:
-        self._witness.close()
+        self._acknowledged_ends.close()
         self._lock.release()
 
 
@@ -236,9 +236,9 @@ def check_tables(connection: Connection, where: str) -> None:
     connection.execute(select(log_batch.c.batch_id).limit(1)).first()
 
 
-def check_acknowledged(connection: Connection, where: str, witness: AcknowledgedEnds) -> None:
+def check_acknowledged(connection: Connection, where: str, ends: AcknowledgedEnds) -> None:
     """Raises StoreRefused if an append that was acknowledged is missing."""
-    for log_id, noted in witness.notes():
+    for log_id, noted in ends.notes():
         query = select(log.c.name, log.c.next_offset).where(log.c.log_id == log_id)
         row = connection.execute(query).one_or_none()
         if row is None:
@@ -253,7 +253,7 @@ def check_acknowledged(connection: Connection, where: str, witness: Acknowledged
             continue
         raise StoreRefused(
             f"{where}: {lost}: its write-ahead log was cut or damaged, or an older copy took its "
-            f"place: {_MEND}; to serve what is left, delete {witness.path}"
+            f"place: {_MEND}; to serve what is left, delete {ends.path}"
         )
 
 

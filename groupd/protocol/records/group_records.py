@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from groupd.protocol.messages import shared_topic_id
 from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
@@ -24,10 +23,8 @@ from groupd.protocol.records.schema import (
     GroupMetadataValue,
     OwnedTopic,
 )
-from groupd.protocol.records.versioned import VersionedValue
+from groupd.protocol.records.versioned import TOPIC_ID, VersionedValue
 from groupd.protocol.schema import Codec, absent, converted, sized, struct
-
-_TOPIC_ID = converted("uuid", read=shared_topic_id)
 
 # v1 adds the rebalance timeout, v2 the current state timestamp, v3 the group instance id; v4 is
 # flexible.
@@ -86,7 +83,7 @@ TARGET_MEMBER = VersionedValue(
     struct(
         ConsumerGroupTargetMemberValue,
         "topics:[]topic",
-        topic=struct(AssignedTopic, "topic_id:id partitions:[]int32", id=_TOPIC_ID),
+        topic=struct(AssignedTopic, "topic_id:id partitions:[]int32", id=TOPIC_ID),
     )
 )
 
@@ -109,7 +106,7 @@ CURRENT_MEMBER = VersionedValue(
             struct(
                 OwnedTopic,
                 "topic_id:id partitions:[]int32 assignment_epochs:epochs#0",
-                id=_TOPIC_ID,
+                id=TOPIC_ID,
                 epochs=sized("nullable_int32_array", "int32_array", (4, 1), None),
             ),
             read=_with_matching_epochs,

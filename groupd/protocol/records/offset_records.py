@@ -12,8 +12,8 @@ from struct import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
-from groupd.protocol.records.versioned import UnknownVersion, VersionedValue
-from groupd.protocol.schema import converted, struct
+from groupd.protocol.records.versioned import TOPIC_ID, UnknownVersion, VersionedValue
+from groupd.protocol.schema import struct
 from groupd.protocol.writer import Writer
 
 WRITTEN_VERSIONS = (1, 3, 4)
@@ -36,10 +36,9 @@ _VALUE = VersionedValue(
         OffsetCommitValue,
         "offset:int64 leader_epoch:int32@3+ metadata:string commit_timestamp_ms:int64 "
         "expire_timestamp_ms:int64@1 topic_id:id@4+#0",
-        id=converted("uuid", read=shared_topic_id),
+        id=TOPIC_ID,
     ),
     read=range(5),
-    written=4,
     flexible_from=4,
 )
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupd.protocol.messages import shared_topic_id
 from groupd.protocol.primitives import INT16
 from groupd.protocol.reader import BadBytes, Reader
-from groupd.protocol.schema import ByVersion, Shape
+from groupd.protocol.schema import ByVersion, Shape, converted
 from groupd.protocol.writer import Writer
+
+TOPIC_ID = converted("uuid", read=shared_topic_id)
+"""A topic id. Equal ids are one object in memory."""
 
 
 class UnknownVersion(BadBytes):

@@ -239,11 +239,12 @@ def _hider(
 
 
 def _reply_decoder(reply: Shape, flexible_from: int) -> Callable[[bytes, int, int], Reply]:
+    reads = ByVersion(lambda v: reply.reading(v, v >= flexible_from))
+
     def decode(frame: bytes, offset: int, version: int) -> Reply:
-        flexible = version >= flexible_from
         try:
-            reader = Reader(frame, offset, version, flexible)
-            found = reply.reading(version, flexible)(reader)
+            reader = Reader(frame, offset, version, version >= flexible_from)
+            found = reads[version](reader)
             reader.end()
         except READ_ERRORS as error:
             raise MalformedReply(what_is_wrong(error)) from error

@@ -1,7 +1,7 @@
 """Offsets that members commit (OffsetCommit), that are committed in transactions (TxnOffsetCommit),
 and that are deleted (OffsetDelete).
 
-Commits are a hot path: partitions in their usual form are read by hand, and so are replies written.
+Commits are a hot path: partitions in their usual form are read, and replies written, by hand.
 The replies of the two commits only have errors of partitions, so an error of the whole request is
 put on each partition.
 """
