@@ -74,8 +74,8 @@ class Host:
         itself."""
         return resolve
 
-    def collectors(self) -> list[Callable[[], Collector]]:
-        """Functions that make the metrics of the host itself."""
+    def collectors(self) -> list[Collector]:
+        """The metrics of the host itself."""
         return []
 
     async def close(self) -> None:

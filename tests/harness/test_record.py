@@ -200,6 +200,14 @@ def test_a_recording_that_names_code_of_its_own_is_not_trusted(
         replay(tmp_path / "m")
 
 
+def test_a_recording_of_a_build_with_another_setting(recorded: Path, tmp_path: Path) -> None:
+    head, rest = recorded.read_text().split("\n", 1)
+    header = json.loads(head)
+    header["config"]["groupd.of.another.build"] = "5"
+    (tmp_path / "m").write_text(json.dumps(header) + "\n" + rest)
+    assert replay(tmp_path / "m") is None
+
+
 def test_a_recording_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "r"
     with (

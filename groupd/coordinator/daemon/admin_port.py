@@ -132,7 +132,7 @@ class DaemonAdmin:
         found: list[Collector] = [
             LogCollector(parts.cleaner, self._stalls),
             TopicCleaningCollector(parts.topic_cleaner),
-            *(make() for make in self._host.collectors()),
+            *self._host.collectors(),
             LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
             TelemetryCollector(parts.data_plane.telemetry),
             SecurityCollector(parts.security),

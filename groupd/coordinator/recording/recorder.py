@@ -49,8 +49,6 @@ class RecordingCollector(Collector):
 
 T = TypeVar("T")
 HeadFacts = Mapping[str, object]
-BYTES_MAX = 1 << 30
-"""The default limit on the size of a recording, in bytes."""
 
 
 class RecorderWorld(World):
@@ -70,9 +68,10 @@ class RecorderWorld(World):
 
 
 class Recorder(WorldHost):
-    """A `Host` that records to `path`. `head`: how the broker was started."""
+    """A `Host` that records to `path`. `head`: how the broker was started. `bytes_max`: the largest
+    size of the recording."""
 
-    def __init__(self, path: str | Path, head: Head, *, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, path: str | Path, head: Head, *, bytes_max: int) -> None:
         """Raises CannotRecord."""
         self.tape = Tape(Path(path), bytes_max)
         self._head = head
@@ -232,8 +231,8 @@ class Recorder(WorldHost):
 
         return record
 
-    def collectors(self) -> list[Callable[[], Collector]]:
-        return [lambda: RecordingCollector(self.tape)]
+    def collectors(self) -> list[Collector]:
+        return [RecordingCollector(self.tape)]
 
     async def close(self) -> None:
         await asyncio.to_thread(self.tape.close)

@@ -15,11 +15,12 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import (
+    FIELDS_BY_KEY,
     CoordinatorConfig,
     with_internal_limits,
     with_settings,
 )
-from groupd.coordinator.config.settings import ConfigError
+from groupd.coordinator.config.settings import LISTENER_PREFIX, ConfigError
 from groupd.coordinator.logs import log_through_stdlib
 from groupd.coordinator.recording.difference import (
     Difference,
@@ -210,7 +211,12 @@ def _config(file: RecordingFile, settings: Mapping[str, str]) -> CoordinatorConf
     recorded = file.header.get("config")
     if not isinstance(recorded, dict):
         raise BadRecording(f"{file.path}: has no configuration in its head")
-    given = {str(key): str(value) for key, value in recorded.items()}
+    # A build with other settings may have made the recording.
+    given = {
+        key: str(value)
+        for key, value in recorded.items()
+        if key in FIELDS_BY_KEY or key.startswith(LISTENER_PREFIX)
+    }
     constants = file.header.get("constants")
     base = with_internal_limits(
         CoordinatorConfig(), constants if isinstance(constants, dict) else {}

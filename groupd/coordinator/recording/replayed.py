@@ -57,7 +57,8 @@ Replied = Callable[[int, Any, "int | None", int], None]
 
 
 class ReplayHost(WorldHost):
-    """A host whose time and identifiers come from the world, and nothing from this machine."""
+    """A host whose time and identifiers come from the world. While no input is worked on, its
+    clock stands at the last one."""
 
     def __init__(self, world: ReplayWorld) -> None:
         super().__init__(world)

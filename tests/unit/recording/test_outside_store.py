@@ -17,6 +17,7 @@ from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.recording.head import Head
 from groupd.coordinator.recording.recorder import Recorder
 from groupd.coordinator.recording.replay import RecordingReplay
+from groupd.coordinator.recording.replay_world import ReplayWorld, TimerKey
 from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore
 from tests.support.wire_client import WireClient
@@ -53,7 +54,7 @@ class SlowStore:
 async def record(path: Path, seed: int) -> int:
     """Members of three groups that heartbeat and commit; how many appends failed."""
     store = SlowStore(seed)
-    recorder = Recorder(path, Head())
+    recorder = Recorder(path, Head(), bytes_max=1 << 30)
     options = DaemonOptions(
         listen=("127.0.0.1", 0), admin=None, topics=(("orders", 6),), config=CONFIG
     )
@@ -91,7 +92,18 @@ def member(port: int, group: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_replay_goes_through_the_same_failures(tmp_path: Path, seed: int) -> None:
+async def test_replay_goes_through_the_same_failures(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed: list[TimerKey] = []
+    fire = ReplayWorld.fire
+
+    def watched(world: ReplayWorld, number: int, key: TimerKey) -> None:
+        if all(timer.key != key for timer in world._timers.values()):
+            missed.append(key)
+        fire(world, number, key)
+
+    monkeypatch.setattr(ReplayWorld, "fire", watched)
     failures = await record(tmp_path / "r", seed)
     lines = (tmp_path / "r").read_text().splitlines()
     kinds = [json.loads(line).get("k") for line in lines]
@@ -100,3 +112,4 @@ async def test_replay_goes_through_the_same_failures(tmp_path: Path, seed: int) 
     run = RecordingReplay(tmp_path / "r")
     assert [str(one) for one in run.differences()] == []
     assert run.compared == kinds.count("reply") > 60
+    assert missed == [], "timers that fired in the recording and were not set in the replay"
