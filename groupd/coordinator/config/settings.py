@@ -50,7 +50,7 @@ def setting(
 
 
 class Described(Struct, frozen=True):
-    """What a setting means. `why`: who changes it, and when. A value that nobody changes is a
+    """What a setting means. `why`: who changes it, and when. A value that nobody changes is an
     internal limit (`internal_limits.py`), not a setting."""
 
     meaning: str

@@ -72,13 +72,11 @@ class DaemonParts:
         host: Host,
         clock: Clock,
         store: Store,
-        cluster_id: str,
         changes: CatalogueChanges,
         member: LocalNode | None,
         wrap: Callable[[Requests], Requests] | None,
     ) -> None:
-        """`changes`: all changes of the catalogue. `cluster_id`: the cluster's id in the store. The
-        others: see `assemble`."""
+        """`changes`: all changes of the catalogue. The others: see `assemble`."""
         self.config = config
         self.clock = clock
         self.store = store
@@ -118,7 +116,9 @@ class DaemonParts:
         self.broker.expiry.logs.append(plane.partitions.producers)
         for routes in (data_routes(plane), plain(self.security.handlers)):
             self.broker.tasks.routes.update(spreading(routes, changes))
-        frontend = Frontend(self.broker, cluster_id, plane.client_metrics.count)
+        frontend = Frontend(
+            self.broker, lambda: plane.catalogue.cluster_id, plane.client_metrics.count
+        )
         self.versions = frontend.versions
         """Answers ApiVersions to clients that have not logged in yet."""
         self.requests: Requests = frontend if wrap is None else wrap(frontend)
@@ -140,10 +140,10 @@ class DaemonParts:
         try:
             await self.data_plane.start()
             await self.security.load()
+            self._tell_broker_of_topics_and_configs()
         except BaseException:
             await self.finish()
             raise
-        self._tell_broker_of_topics_and_configs()
 
     def _make_broker(self, assignors: Mapping[str, PartitionAssignor], work: LongWork) -> Broker:
         security = self.security
@@ -294,8 +294,8 @@ COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
     GROUPS: lambda parts: parts.broker,
     TRANSACTIONS: lambda parts: parts.transactions,
 }
-"""Kind -> the function that makes its coordinator, for each row of `COORDINATOR_TYPES`. All other
-parts exist before it is called."""
+"""Kind -> the function that makes or returns its coordinator, for each row of `COORDINATOR_TYPES`.
+Broker, data plane and transactions exist before it is called."""
 
 
 async def assemble(
@@ -318,7 +318,6 @@ async def assemble(
     config = replace(config, consumer_assignors=tuple(assignors))
     if member is not None:
         config = replace(config, node_id=member.node_id)
-    cluster_id = await store.cluster_id()
-    parts = DaemonParts(config, assignors, host, clock, store, cluster_id, changes, member, wrap)
+    parts = DaemonParts(config, assignors, host, clock, store, changes, member, wrap)
     await parts.start()
     return parts

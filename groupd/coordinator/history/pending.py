@@ -25,5 +25,6 @@ class PendingRecords(Generic[K, V]):
             records.pop(key, None)
 
     def take(self, producer_id: int) -> dict[K, V]:
-        """Remove and return the records of a producer, in the order of the log."""
+        """Remove and return the newest record of each key of a producer, in the order in which the
+        keys first came."""
         return self.by_producer.pop(producer_id, {})

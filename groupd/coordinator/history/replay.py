@@ -158,7 +158,6 @@ class GroupState(Struct, frozen=True):
     """A group at a point of the log. `as_of_offset`: the first offset that is not included.
     `group_type` is "" if the log had no such group."""
 
-    group_id: str
     as_of_offset: int
     group_type: str
     offsets: list[CommittedOffset]
@@ -203,7 +202,6 @@ async def state_at(batches: LogBatches, group_id: str, cut_offset: int) -> Group
         ledger.apply([e for e in stream.entries(payload) if e.offset < cut_offset])
     group = ledger.group
     return GroupState(
-        group_id,
         cut_offset,
         "" if group is None else group.type_name,
         ledger.committed(),

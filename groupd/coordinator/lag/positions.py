@@ -129,7 +129,7 @@ class AgeLookups:
 
 # Positions ----------------------------------------------------------------------------------
 
-GROUPS_PER_REQUEST = 100
+CALLS_AT_ONCE = 100
 """At most this many groups are asked about at a time."""
 
 
@@ -174,7 +174,7 @@ class GroupPositions:
         self._round += 1
         until_ms = self._clock.monotonic_ms() + self._time_ms
         failures: list[str] = []
-        for some in chunks(calls, GROUPS_PER_REQUEST):
+        for some in chunks(calls, CALLS_AT_ONCE):
             left_ms = until_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 break

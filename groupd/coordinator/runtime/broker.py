@@ -58,8 +58,8 @@ Dispatch = Callable[["Broker", RequestContext, Any], None]
 
 
 class Route(Struct, frozen=True):
-    """How one type of request is handled. `check` None: `place` checks the entries of the request
-    one by one. `failure`: makes the reply to a request that fails; None: as the API says.
+    """How one type of request is handled. `check` None: `dispatch` checks the entries of the
+    request one by one. `failure`: makes the reply to a request that fails; None: as the API says.
     `refusal`: makes the reply to a request that `check` refuses; None: the same as `failure`."""
 
     check: Check | None

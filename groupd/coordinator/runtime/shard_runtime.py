@@ -1,8 +1,8 @@
 """The shard of groups: a `LogShard` whose machine is a `GroupCoordinatorShard`.
 
 Beside what every shard does, it keeps the producers of its log and writes the markers that end
-their transactions, takes new topics and dynamic configs, and gives leases on replies
-(`ShardReplyValidity`). `inspect` is for the admin port.
+their transactions, takes new topics and dynamic configs, and says how long the stored reply to a
+heartbeat may be sent again (`ShardReplyValidity`). `inspect` is for the admin port.
 """
 
 from __future__ import annotations

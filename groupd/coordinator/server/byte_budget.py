@@ -15,8 +15,7 @@ most `FREE_BYTES`, and the connection is not read again before they are worked o
 - While some connections wait, none may hold memory for long. A Fetch that waits for records is
   answered with what there is. A client has `OVERDUE_MS` to finish sending its frame, or to read
   its replies, and a request has `OVERDUE_MS` to get what it waits for (a JoinGroup the other
-  members). Of the connections that take longer, the one that holds most is dropped, each second
-  one.
+  members). Each second, of the connections that take longer, the one that holds most is dropped.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Connection(SharedBufferProtocol):
             self._transport.pause_reading()
 
     def stop_reading(self) -> None:
-        """Takes no new requests, but still answers those under way. Called at shutdown."""
+        """Takes no new requests, but still answers those under way."""
         self._stopped = True
         self._at_rest = False
         self._splitter.clear()

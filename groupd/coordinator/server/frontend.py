@@ -16,9 +16,11 @@ from groupd.protocol.wire.registry import Api
 
 class Frontend:
     """Builds the request context. Answers ApiVersions itself, because that request is about the
-    wire. `subscriptions()`: see `VersionsAnswer`."""
+    wire. `cluster_id()`, `subscriptions()`: see `VersionsAnswer`."""
 
-    def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
+    def __init__(
+        self, broker: Broker, cluster_id: Callable[[], str], subscriptions: Callable[[], int]
+    ) -> None:
         self._broker = broker
         self.versions = VersionsAnswer(broker, cluster_id, subscriptions)
 

@@ -104,7 +104,7 @@ class KafkaPorts:
     def _wrapper(
         self, tls: ListenerTls | None
     ) -> Callable[[Connection], asyncio.BaseProtocol] | None:
-        """Puts TLS around a connection; None: the listener has no TLS."""
+        """Returns a function that puts TLS around a connection; None: the listener has no TLS."""
         if tls is None:
             return None
         if self._stats.handshakes is None:

@@ -1,6 +1,6 @@
 """Slows down clients that guess passwords (`docs/spec/security.md#2.2`). It is asked for each
 login, after the password has been checked and before the client is answered. So more connections
-do not bring more guesses, and other clients of the same address do not wait.
+do not bring more guesses, and not all clients of the same address have to wait.
 
 A wrong password counts twice: for the user together with the network of the client, and for the
 network. If a client guesses the password of one user, only clients wait that log in as this user.

@@ -28,10 +28,12 @@ def software_of(request: ApiVersionsRequest) -> tuple[str, str]:
 
 
 class VersionsAnswer:
-    """Answers ApiVersions with what `broker` serves. `subscriptions()`: how many subscriptions to
-    clients' metrics there are (KIP-714)."""
+    """Answers ApiVersions with what `broker` serves. `cluster_id()`: the id of the cluster.
+    `subscriptions()`: how many subscriptions to clients' metrics there are (KIP-714)."""
 
-    def __init__(self, broker: Broker, cluster_id: str, subscriptions: Callable[[], int]) -> None:
+    def __init__(
+        self, broker: Broker, cluster_id: Callable[[], str], subscriptions: Callable[[], int]
+    ) -> None:
         self._broker = broker
         self._cluster_id = cluster_id
         self._subscriptions = subscriptions
@@ -49,7 +51,7 @@ class VersionsAnswer:
             return versions_failure(request, ErrorCode.INVALID_REQUEST, None)
         if version >= 3 and not all(map(_SOFTWARE.fullmatch, software_of(request))):
             return versions_failure(request, ErrorCode.INVALID_REQUEST, None)
-        here = self._cluster_id, self._broker.node.node_id
+        here = self._cluster_id(), self._broker.node.node_id
         if named and (request.cluster_id, request.node_id) != here:
             return versions_failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
         # A client that learns of telemetry asks for subscriptions again and again, and librdkafka

@@ -118,19 +118,19 @@ class TransactionShard(LogShard[TransactionMachine]):
         """The table. A reload replaces it."""
         return self.machine.table
 
+    @property
+    def active(self) -> bool:
+        return self.state is CoordinatorState.ACTIVE
+
     def serving(self) -> TransactionTable:
         """Returns the table. Raises ApiError while the shard does not serve."""
-        if self.state is not CoordinatorState.ACTIVE:
+        if not self.active:
             raise ApiError(REFUSALS[self.state])
         return self.machine.table
 
     def serves(self, table: TransactionTable) -> bool:
         """Whether `table` is still in use. Work that began with another table must end."""
-        return self.machine.table is table and self.state is CoordinatorState.ACTIVE
-
-    @property
-    def active(self) -> bool:
-        return self.state is CoordinatorState.ACTIVE
+        return self.machine.table is table and self.active
 
     @property
     def busy(self) -> bool:

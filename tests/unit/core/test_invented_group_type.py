@@ -47,7 +47,7 @@ from groupd.coordinator.history.rebalance_fold import rebalance_steps
 from groupd.coordinator.history.rebalance_text import rebalance_rows
 from groupd.coordinator.history.stream import GroupStream
 from groupd.coordinator.lag.judgement import Judgement
-from groupd.coordinator.lag.positions import GROUPS_PER_REQUEST
+from groupd.coordinator.lag.positions import CALLS_AT_ONCE
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.record_json import record_of
@@ -649,19 +649,17 @@ async def test_of_many_groups_some_are_asked_for_at_a_time_and_all_have_their_tu
 ) -> None:
     bench = lag_bench(log)
     counter = Counter(bench)
-    for number in range(2 * GROUPS_PER_REQUEST):
+    for number in range(2 * CALLS_AT_ONCE):
         bench.groups[f"r{number:03d}"] = Raffle(f"r{number:03d}")  # type: ignore[assignment]
     await bench.rounds(1)
-    assert len(counter.asked) == len(set(counter.asked)) == 2 * GROUPS_PER_REQUEST + 1
-    assert counter.most_at_once == GROUPS_PER_REQUEST
+    assert len(counter.asked) == len(set(counter.asked)) == 2 * CALLS_AT_ONCE + 1
+    assert counter.most_at_once == CALLS_AT_ONCE
     counter.asked.clear()
     counter.open.clear()
     for _ in range(3):
         await in_time(bench, asyncio.create_task(bench.watch.look()))
     asked = set(counter.asked)
-    assert len(asked) == 2 * GROUPS_PER_REQUEST + 1, (
-        "who has not answered does not come first again"
-    )
+    assert len(asked) == 2 * CALLS_AT_ONCE + 1, "who has not answered does not come first again"
 
 
 async def test_its_lag_is_judged_as_that_of_others(log: LoggedShard) -> None:

@@ -193,7 +193,7 @@ async def ask(request: Any, version: int | None, more: bool = False) -> Turns:
     bench = await a_bench()
     if more:
         fill_more(bench)
-    asker = Asker(bench.broker, Frontend(bench.broker, "cluster", int))
+    asker = Asker(bench.broker, Frontend(bench.broker, lambda: "cluster", int))
     with Turns() as turns:
         await asker.ask(request, version)
     await bench.broker.close()

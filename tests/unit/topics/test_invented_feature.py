@@ -65,7 +65,7 @@ class Member:
         self.connection = Connection(
             config,
             world.bench.clock,
-            Frontend(world.bench.broker, "cluster", lambda: 0),
+            Frontend(world.bench.broker, lambda: "cluster", lambda: 0),
             ConnectionStats(),
             OpenConnections(config),
             own_resources(config),
