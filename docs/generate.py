@@ -49,7 +49,7 @@ with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.propert
 anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. In a
 value, `${env:NAME}` stands for a variable of the environment: a way for secrets, as every user of
 the machine can read the command line. An unknown key or a value out of range ends the start with
-exit code 2; of a key that was a setting of an older groupd the line says so. Of Kafka's keys
+exit code 2. Of Kafka's keys
 {without_effect} are accepted and change nothing. Values are read once, at the start;
 few can be changed [while the broker runs](#settings-of-the-broker-set-while-running).
 `groupd config` prints this list, and `/config` on the admin port shows the values in effect.

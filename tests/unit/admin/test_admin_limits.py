@@ -8,7 +8,7 @@ from groupd.coordinator.admin.admin_limits import AdminLimit
 
 
 class Transport:
-    """As much of a transport as a limit knows."""
+    """Stands for a transport: `AdminLimit` only aborts it."""
 
     def __init__(self) -> None:
         self.aborted = False

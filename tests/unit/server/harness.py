@@ -66,6 +66,13 @@ def correlations(data: bytes) -> list[int]:
     return found
 
 
+class AlwaysValid:
+    """The validity of a stored reply that stays right."""
+
+    def renew(self) -> bool:
+        return True
+
+
 class FakeTransport(asyncio.Transport):
     """Keeps what is written. `hold` = the peer does not read: bytes stay in the buffer."""
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.server.decoding import ITEMS_DECODED_INLINE
 from groupd.protocol.messages.groups import DescribeGroupsRequest
 from tests.support.raw import frame, request
-from tests.unit.server.harness import Client, heartbeat, send_frame
+from tests.unit.server.harness import AlwaysValid, Client, heartbeat, send_frame
 
 DESCRIBE = 15
 
@@ -41,17 +41,10 @@ async def test_a_long_request_is_decoded_in_a_thread_and_what_is_behind_it_waits
     assert client.connection.idle
 
 
-class ReplyValidity:
-    """A lease that always holds."""
-
-    def renew(self) -> bool:
-        return True
-
-
 async def test_a_stored_reply_does_not_overtake_a_request_in_the_thread() -> None:
     client = Client()
     client.send(heartbeat(1))
-    client.slots[0].validity = ReplyValidity()
+    client.slots[0].validity = AlwaysValid()
     await client.answer(1)
     client.send(heartbeat(2))
     assert client.received() == [1, 2], "stored"

@@ -31,7 +31,7 @@ from groupd.coordinator.server.token_verifier_thread import TokenVerifierThread
 from groupd.protocol.messages.cluster import ApiVersionsReply
 from tests.support.raw import api_versions, frame
 from tests.support.sasl_frames import authenticate, handshake, read_authenticated
-from tests.unit.server.harness import Client, FakeTransport, heartbeat, reply_to
+from tests.unit.server.harness import AlwaysValid, Client, FakeTransport, heartbeat, reply_to
 
 ALICE = "User:alice"
 
@@ -347,11 +347,6 @@ async def test_a_session_ends_at_the_next_request() -> None:
     assert transport.ended
     assert client.pending() == [3]
     assert client.stats.sasl.expired == 1
-
-
-class AlwaysValid:
-    def renew(self) -> bool:
-        return True
 
 
 async def test_a_stored_reply_ends_with_the_session() -> None:

@@ -15,6 +15,7 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
 from tests.bench.frames import consumer_heartbeat
+from tests.unit.server.harness import AlwaysValid
 
 FRAME = consumer_heartbeat("g", "m", 3)[4:]
 
@@ -37,11 +38,6 @@ class Client:
     def abort(self) -> None: ...
 
 
-class Held:
-    def renew(self) -> bool:
-        return True
-
-
 def heartbeat(client: Client) -> Slot:
     """A heartbeat that found nothing to do: its reply may be repeated."""
     header = parse_request_header(FRAME, API_BY_KEY)
@@ -49,7 +45,7 @@ def heartbeat(client: Client) -> Slot:
     request: Any = api.decode(FRAME, header.body_offset, header.api_version)
     slot = Slot(client, api, header, FRAME, request)
     WaitingRequests().add(slot)
-    slot.may_repeat(Held())
+    slot.may_repeat(AlwaysValid())
     return slot
 
 
@@ -66,7 +62,7 @@ def test_a_refusal_in_its_place_is_not() -> None:
     assert (len(client.sent), len(client.stored_replies)) == (1, 0)
 
 
-def test_a_lease_ends_with_the_rights_that_it_was_given_under() -> None:
+def test_a_stored_reply_is_valid_only_under_the_same_rights() -> None:
     """docs/spec/security.md#SE-58: also when the ACLs change while the reply is being encoded, so
     that it is stored after the change."""
 

@@ -1,4 +1,4 @@
-"""Repeated heartbeats: identical bytes with and without stored replies, and when a lease ends."""
+"""Repeated heartbeats: identical bytes with and without stored replies, and when one ends."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_what_is_no_repetition(data: bytes) -> None:
     assert stats.repeated == validity.renewals == 0
 
 
-def test_a_lease_that_has_ended_is_forgotten_and_leaves_the_others() -> None:
+def test_a_reply_that_is_not_valid_is_forgotten_and_leaves_the_others() -> None:
     stored = StoredReplies(ConnectionStats())
     stored.put(REQUEST, REPLY, CountedValidity(), (68, 1))
     stored.put(OTHER, REPLY, CountedValidity(ended=True), (68, 1))

@@ -29,7 +29,7 @@ from tests.support.shared_catalogue import CatalogueNode, NodeStore, SharedCatal
 ENTRY = SecurityEntry("quota", "k", "v")
 
 
-class CatalogueCache:
+class AskedCache:
     """Remembers what it was asked to read."""
 
     def __init__(self) -> None:
@@ -58,34 +58,34 @@ def changes(store: NodeStore) -> CatalogueChanges:
 
 
 @pytest.fixture
-def keeper(changes: CatalogueChanges) -> CatalogueCache:
-    keeper = CatalogueCache()
-    changes.follow(security_of("quota"), keeper)
-    return keeper
+def cache(changes: CatalogueChanges) -> AskedCache:
+    cache = AskedCache()
+    changes.follow(security_of("quota"), cache)
+    return cache
 
 
-async def test_keepers_are_told_what_has_changed(
-    shared: SharedCatalogue, changes: CatalogueChanges, keeper: CatalogueCache
+async def test_caches_are_told_what_has_changed(
+    shared: SharedCatalogue, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
-    topics = CatalogueCache()
+    topics = AskedCache()
     changes.follow(TOPICS, topics)
     other = shared.node()
     await other.change_security([ENTRY, SecurityEntry("acl", "a", "")])
     await other.change_security([SecurityEntry("quota", "l", None), ENTRY])
     await other.delete_topic(b"\x01" * 16)
     await changes.catch_up()
-    assert (keeper.asked, topics.asked) == ([["k", "l"]], [["01" * 16]])
+    assert (cache.asked, topics.asked) == ([["k", "l"]], [["01" * 16]])
     assert (changes.applied, changes.made) == (3, 0)
     await changes.catch_up()
-    assert len(keeper.asked) == 1
+    assert len(cache.asked) == 1
 
 
 async def test_a_change_that_is_too_late_is_made_anew(
-    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
+    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     await shared.node().change_security([ENTRY])
     await changes.make(lambda: store.change_security([ENTRY]))
-    assert (store.writes, keeper.asked) == (2, [["k"]])
+    assert (store.writes, cache.asked) == (2, [["k"]])
     assert (changes.applied, changes.made) == (2, 2)
 
 
@@ -103,18 +103,18 @@ async def test_nobody_tries_for_ever(changes: CatalogueChanges) -> None:
 
 
 async def test_after_an_unknown_outcome_everything_is_read(
-    store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
+    store: NodeStore, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     store.lost_answers = 1
     with pytest.raises(LogUnavailable):
         await changes.make(lambda: store.change_security([ENTRY]))
     assert (changes.applied, changes.made) == (0, 0)
     await changes.make(lambda: store.change_security([ENTRY]))
-    assert (keeper.asked, changes.applied) == (["all"], 2)
+    assert (cache.asked, changes.applied) == (["all"], 2)
 
 
 async def test_a_refused_change_leaves_nothing_to_read(
-    changes: CatalogueChanges, keeper: CatalogueCache
+    changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     async def refused() -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -122,11 +122,11 @@ async def test_a_refused_change_leaves_nothing_to_read(
     with pytest.raises(ApiError):
         await changes.make(refused)
     await changes.catch_up()
-    assert keeper.asked == []
+    assert cache.asked == []
 
 
 async def test_a_cancelled_change_counts_once_it_is_read(
-    store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
+    store: NodeStore, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     store.committed = asyncio.Event()
     task = asyncio.create_task(changes.make(lambda: store.change_security([ENTRY])))
@@ -137,9 +137,9 @@ async def test_a_cancelled_change_counts_once_it_is_read(
         await task
     assert changes.applied == 0
     await changes.catch_up()
-    assert (keeper.asked, changes.applied) == (["all"], 1)
+    assert (cache.asked, changes.applied) == (["all"], 1)
     await changes.catch_up()
-    assert keeper.asked == ["all"]
+    assert cache.asked == ["all"]
 
 
 async def test_a_version_counts_once_memory_has_it(
@@ -158,7 +158,7 @@ async def test_a_version_counts_once_memory_has_it(
 
 
 async def test_another_timeline_is_read_anew(
-    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, keeper: CatalogueCache
+    shared: SharedCatalogue, store: NodeStore, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     for _ in range(3):
         await changes.make(lambda: store.change_security([ENTRY]))
@@ -166,13 +166,13 @@ async def test_another_timeline_is_read_anew(
     changes.forget()
     assert (changes.applied, changes.made) == (-1, -1)
     await changes.catch_up()
-    assert (keeper.asked, changes.applied) == (["all"], 1)
+    assert (cache.asked, changes.applied) == (["all"], 1)
     await changes.make(lambda: store.change_security([ENTRY]))
     assert changes.applied == 2
 
 
 async def test_what_is_read_while_all_is_forgotten_does_not_count(
-    shared: SharedCatalogue, changes: CatalogueChanges, keeper: CatalogueCache
+    shared: SharedCatalogue, changes: CatalogueChanges, cache: AskedCache
 ) -> None:
     await shared.node().change_security([ENTRY])
     task = asyncio.create_task(changes.catch_up())
@@ -180,12 +180,12 @@ async def test_what_is_read_while_all_is_forgotten_does_not_count(
     changes.forget()
     await task
     assert changes.applied == -1
-    keeper.asked.clear()
+    cache.asked.clear()
     await changes.catch_up()
-    assert (keeper.asked, changes.applied) == (["all"], 1)
+    assert (cache.asked, changes.applied) == (["all"], 1)
 
 
-async def test_without_a_cluster_nothing_is_followed(keeper: CatalogueCache) -> None:
+async def test_without_a_cluster_nothing_is_followed(cache: AskedCache) -> None:
     store = MemoryStore()
     await store.start()
     changes = CatalogueChanges()

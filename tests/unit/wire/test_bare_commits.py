@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,14 +60,18 @@ def test_all_at_once_is_one_by_one(entries: list[Entry], data: st.DataObject) ->
     changed = whole[:at] + bytes((data.draw(st.integers(0, 255)),)) + whole[at + 1 :]
     for request in (whole, whole[:at], changed):
         at_once = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
+        one_by_one = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
         try:
             found = offset_commit._read_bare_partitions(at_once)
         except READ_ERRORS:
-            found = ()
+            with pytest.raises(READ_ERRORS):
+                ONE_BY_ONE(one_by_one)
+            continue
         if found:
-            one_by_one = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
             assert found == ONE_BY_ONE(one_by_one)
             assert (at_once.at, at_once.items) == (one_by_one.at, one_by_one.items)
+        else:
+            assert (at_once.at, at_once.items) == (BEFORE_PARTITIONS, 0)
     first = offset_commit.OFFSET_COMMIT.decode(whole, 0, 9)
     assert list(first.topics[0].partitions) == [entry for entry, _ in entries]
 
