@@ -223,18 +223,26 @@ class Reader(Struct, eq=False, gc=False):
         return TooManyItems(f"more than {self.max_items} items in its arrays")
 
     def nullable_int32_array(self) -> tuple[int, ...] | None:
-        length = self.length()
+        length = self.data[self.at] - 1
+        if self.flexible and length < 0x7F:
+            self.at += 1
+        else:
+            length = self.length()
         if length < 0:
             return None
         at = self.at
         if length > (len(self.data) - at) // 4:
             raise BadBytes(f"array of {length} int32, {len(self.data) - at} bytes left")
-        self.count(length >> 3)
+        if length > 7:
+            self.count(length >> 3)
         self.at = at + 4 * length
         return unpack_from(f">{length}i", self.data, at)
 
     def int32_array(self) -> tuple[int, ...]:
-        return _present(self.nullable_int32_array())
+        value = self.nullable_int32_array()
+        if value is None:
+            raise BadBytes("null array")
+        return value
 
     def end(self) -> None:
         """Reads the end of a struct: in the flexible encoding it skips the tagged fields."""

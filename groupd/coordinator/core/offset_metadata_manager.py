@@ -71,9 +71,11 @@ class OffsetMetadataManager:
             self._state.deadlines.set(SWEEP_DEADLINE, self.resting_ms)
             self.resting_ms = None
 
-    def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
+    def fetch(
+        self, state: ShardState, context: RequestContext, request: OffsetFetchGroup, now: Instant
+    ) -> Outcome:
         """Answers an OffsetFetch with a FetchedGroup (docs/spec/offsets-and-log.md#3.2)."""
-        fetched = fetch_offsets(self._state, self.store, request)
+        fetched = fetch_offsets(state, self.store, request)
         return Outcome(replies=[(context.token, fetched)], gate=request.group_id)
 
     def delete(

@@ -213,7 +213,7 @@ class GroupCoordinatorShard:
         handlers: dict[type, Handler] = {
             OffsetCommitRequest: commit_offsets,
             TxnOffsetCommitRequest: self._commit_txn_offsets,
-            OffsetFetchGroup: _stateless(self.offsets.fetch),
+            OffsetFetchGroup: self.offsets.fetch,
             OffsetDeleteRequest: _stateless(self.offsets.delete),
             ListSomeGroups: admin.list_groups,
             DeleteGroup: _stateless(self._delete_group),

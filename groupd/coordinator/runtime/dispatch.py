@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -44,15 +45,15 @@ def ask_admitted(
     nothing is left. `finish(reply)` adds the front end's answers to the reply of the shard; None:
     there are none to add."""
     waiter = context.token
-    if finish is None:
-        to_group(broker, context, kept)
-    elif kept is None:
-        waiter.answer(finish(None))
+    waiter.finish = finish
+    if kept is None:
+        waiter.answer(None)
     else:
-        gather = Gather(waiter, 1, lambda parts: finish(parts[0]))
-        part = Part(kept, waiter.failure, gather, 0)
-        broker.ask(broker.shard_of(kept.group_id), context, part)
+        waiter.request = kept
+        to_group(broker, context, kept)
 
+
+_partitions = attrgetter("partitions")
 
 PIECE = 500
 """How many topics and partitions one piece holds at most. A commit of that many takes about a
@@ -66,7 +67,7 @@ def is_long(topics: Sequence[Any]) -> bool:
     """Whether `topics` need more than one piece."""
     if len(topics) > PIECE:
         return True
-    return len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
+    return len(topics) + sum(map(len, map(_partitions, topics))) > PIECE
 
 
 def split_topics(topics: Iterable[AskedTopic]) -> Steps[list[tuple[AskedTopic, ...]]]:

@@ -99,11 +99,21 @@ def _delete_in_pieces(
 def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> None:
     """Fetch the offsets of groups, in the order of the request. A group that is there several times
     with null topics is answered once."""
-    groups = request.groups
-    if len(groups) == 1 and not _is_long(broker, groups[0]):
-        _ask_fetch(broker, _fetches(broker, context, 1)(0, groups[0]), groups[0])
-    else:
-        broker.work.answer(context.token, _fetch_in_pieces(broker, context, groups))
+    groups, token = request.groups, context.token
+    if len(groups) != 1 or _is_long(broker, groups[0]):
+        broker.work.answer(token, _fetch_in_pieces(broker, context, groups))
+        return
+    kept, finish = offsets.admit_fetch(context, groups[0], broker.image)
+    token.failure = partial(_failure, context.api_version)
+    ask_admitted(broker, context, kept, _alone if finish is None else partial(_alone_after, finish))
+
+
+def _alone(fetched: FetchedGroup) -> OffsetFetchReply:
+    return OffsetFetchReply((fetched,))
+
+
+def _alone_after(finish: offsets.Finish, fetched: FetchedGroup) -> OffsetFetchReply:
+    return OffsetFetchReply((finish(fetched),))
 
 
 def _fetches(

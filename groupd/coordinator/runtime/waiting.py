@@ -78,6 +78,9 @@ class Waiter:
     """Measures how much time is spent on the request; None if that is not measured."""
     waiting: WaitingRequests = _NOWHERE
     """The waiters among which it waits."""
+    finish: Callable[[Any], Any] | None = None
+    """Makes the reply of the answer, if a shard answers only a part of the request: `request` is
+    that part then, and `failure` makes the answer to it that carries an error."""
 
     def __init__(self, request: Any, failure: Failure) -> None:
         self.request = request
@@ -89,7 +92,7 @@ class Waiter:
         if not self.waiting.pop(self, False):
             return
         try:
-            self.send(reply)
+            self.send(reply if self.finish is None else self.finish(reply))
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__)
             self.on_no_reply()

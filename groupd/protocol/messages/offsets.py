@@ -155,6 +155,31 @@ class FetchedOffset(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
+class FetchedRows(MadeAnew[FetchedOffset]):
+    """The offsets of a topic in a reply, none of which has an error, by column: `numbers[i]` has
+    `offsets[i]`."""
+
+    __slots__ = ("leader_epochs", "metadata", "numbers", "offsets")
+
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        offsets: Sequence[int],
+        leader_epochs: Sequence[int],
+        metadata: Sequence[str],
+    ) -> None:
+        self.numbers = numbers
+        self.offsets = offsets
+        self.leader_epochs = leader_epochs
+        self.metadata = metadata
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[FetchedOffset]:
+        return map(FetchedOffset, self.numbers, self.offsets, self.leader_epochs, self.metadata)
+
+
 class FetchedTopic(Struct, frozen=True):
     name: str
     partitions: Sequence[FetchedOffset]

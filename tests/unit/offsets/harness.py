@@ -211,11 +211,13 @@ class Shard:
 
     def fetch(self, *topics: FetchTopic, group: str = "g", version: int = 9, **fields: Any) -> Any:
         request = OffsetFetchGroup(group, topics, **fields)
-        return self._run(admit_fetch, self.offsets.fetch, request, version)
+        return self._fetched(request, version)
 
     def fetch_all(self, group: str = "g", version: int = 9, **fields: Any) -> Any:
-        request = OffsetFetchGroup(group, None, **fields)
-        return self._run(admit_fetch, self.offsets.fetch, request, version)
+        return self._fetched(OffsetFetchGroup(group, None, **fields), version)
+
+    def _fetched(self, request: OffsetFetchGroup, version: int) -> Any:
+        return self._run(admit_fetch, partial(self.offsets.fetch, self.state), request, version)
 
     def delete(self, *topics: FetchTopic, group: str = "g") -> Any:
         request = OffsetDeleteRequest(group, topics)

@@ -145,17 +145,17 @@ def admit_fetch(
 ) -> tuple[OffsetFetchGroup | None, Finish | None]:
     """DESCRIBE on the group is needed, else error 30 for the group. The shard is asked even if no
     topic is left, since its group error replaces the whole answer."""
-    version = context.api_version
-    if not context.allows(Operation.DESCRIBE, Resource.GROUP, request.group_id):
+    version, access = context.api_version, context.access
+    group_id = request.group_id
+    if access.restricted and not access.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return None, partial(_denied, refuse_fetch(request, code, version))
     if request.topics is None:
         return request, partial(_fetched_all, context, request, image)
     by_id = version >= FETCH_BY_ID_VERSION
-    failed: list[FetchedTopic] = []
-    topics = tuple(_admit_fetch_topics(context, request.topics, image, failed, by_id=by_id))
+    topics, failed = _admit_fetch_topics(context, request.topics, image, by_id=by_id)
     kept = OffsetFetchGroup(
-        request.group_id,
+        group_id,
         topics,
         request.member_id,
         request.member_epoch,
@@ -188,12 +188,14 @@ def _admit_fetch_topics(
     context: RequestContext,
     topics: Sequence[FetchTopic],
     image: MetadataImage,
-    failed: list[FetchedTopic],
     *,
     by_id: bool,
-) -> Iterable[FetchTopic]:
-    """The topics that go to the shard; the others are added to `failed`. Topics by name need not
-    exist and get no id: a stored offset counts even if the topic has been re-created."""
+) -> tuple[tuple[FetchTopic, ...], list[FetchedTopic]]:
+    """The topics that go to the shard, and those that have failed. Topics by name need not exist
+    and get no id: a stored offset counts even if the topic has been re-created."""
+    admitted: list[FetchTopic] = []
+    failed: list[FetchedTopic] = []
+    access = context.access
     for topic in topics:
         code = ErrorCode.NONE
         name, topic_id = topic.name, NO_TOPIC_ID
@@ -203,13 +205,15 @@ def _admit_fetch_topics(
             name = known.name if known else ""
             if known is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
-        if not code and not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+        asked = access.restricted and not code
+        if asked and not access.allows(Operation.DESCRIBE, Resource.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if code:
             offsets = tuple(FetchedOffset(partition, error=code) for partition in topic.partitions)
             failed.append(FetchedTopic(name, offsets, topic_id))
         else:
-            yield FetchTopic(name, topic.partitions, topic_id)
+            admitted.append(FetchTopic(name, topic.partitions, topic_id))
+    return tuple(admitted), failed
 
 
 def _visible(

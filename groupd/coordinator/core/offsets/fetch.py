@@ -5,6 +5,7 @@ holds the answer back until the group's pending records are durable, with and wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import repeat
 
 from groupd.coordinator.core.offsets.store import (
     ByPartition,
@@ -19,6 +20,7 @@ from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
+    FetchedRows,
     FetchedTopic,
     OffsetFetchGroup,
 )
@@ -26,8 +28,13 @@ from groupd.protocol.messages.offsets import (
 _NOTHING: Mapping[int, StoredOffset] = {}
 _NONE: Set[int] = frozenset()
 
-MANY = 20
-"""If a topic has more offsets than this, they are read later, from a copy."""
+MANY = 500
+"""If a topic has more offsets than this, and all of them are asked for, they are read later, from a
+copy."""
+
+_MISSING = StoredOffset(-1, -1, "", -1, -1, NO_TOPIC_ID, -1)
+"""Stands for an offset that is not there."""
+_TOPIC_ID = StoredOffset._fields.index("topic_id")
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
@@ -46,17 +53,11 @@ def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGro
     reader = _Reader(store, group_id, stable=request.require_stable)
     if request.topics is None:
         return FetchedGroup(group_id, reader.everything(request.only) if owner is not None else ())
-    return FetchedGroup(
-        group_id,
-        tuple(
-            FetchedTopic(
-                topic.name,
-                reader.partitions(topic.name, topic.topic_id, topic.partitions),
-                topic.topic_id,
-            )
-            for topic in request.topics
-        ),
-    )
+    topics = []
+    for topic in request.topics:
+        rows = reader.partitions(topic.name, topic.topic_id, topic.partitions)
+        topics.append(FetchedTopic(topic.name, rows, topic.topic_id))
+    return FetchedGroup(group_id, tuple(topics))
 
 
 class _Reader:
@@ -87,16 +88,15 @@ class _Reader:
         self, topic: str, topic_id: TopicId, partitions: Sequence[int]
     ) -> Sequence[FetchedOffset]:
         offsets = self._store.topics(self._group_id).get(topic, _NOTHING)
-        unstable = self._unstable(topic, partitions)
-        if len(partitions) <= MANY:
-            return tuple(_offsets(offsets, unstable, topic_id, partitions))
-        stored = list(map(offsets.get, partitions))
-        copy = {
-            partition: one
-            for partition, one in zip(partitions, stored, strict=True)
-            if one is not None
-        }
-        return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
+        unstable = self._unstable(topic, partitions) if self._stable else _NONE
+        stored = list(map(offsets.get, partitions, repeat(_MISSING)))
+        if partitions and not unstable:
+            found = list(zip(*stored, strict=True))
+            # If the topic was re-created since the commit, the offset has another topic id and does
+            # not count.
+            if topic_id == NO_TOPIC_ID or {topic_id, NO_TOPIC_ID}.issuperset(found[_TOPIC_ID]):
+                return FetchedRows(partitions, *found[:3])
+        return tuple(_offsets(offsets, unstable, topic_id, partitions))
 
     def _unstable(self, topic: str, partitions: Iterable[int]) -> Set[int]:
         """Those of `partitions` that wait for the end of a transaction. Each is looked up, because

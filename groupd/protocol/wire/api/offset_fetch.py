@@ -13,7 +13,7 @@ version does not use.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -21,6 +21,7 @@ from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
+    FetchedRows,
     FetchedTopic,
     FetchTopic,
     OffsetFetchGroup,
@@ -35,74 +36,81 @@ _INT16 = Struct(">h").pack
 # Partition, offset and, from v5 on, leader epoch.
 _OFFSET = Struct(">iq").pack
 _OFFSET_WITH_EPOCH = Struct(">iqi").pack
-# The same with empty metadata ("\0\0", or "\1" if flexible), error and tagged fields.
-_BARE_OFFSET = Struct(">iq2xh").pack
-_BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
-_BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
+# The same with empty metadata and without an error.
+_BARE = Struct(">iq4x").pack
+_BARE_WITH_EPOCH = Struct(">iqi4x").pack
+_BARE_FLEXIBLE = Struct(">iqi4s").pack
+_FLEXIBLE_END = b"\x01\x00\x00\x00"
+"""Length of the metadata + 1, error, number of tagged fields."""
 
 
 def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
-    version = writer.version
+    """It does not stop after the last topic: most replies fit into one step and are sent at
+    once."""
+    version, buffer, written = writer.version, writer.buffer, 0
     if version >= 3:
         writer.throttle_time()
-    if version < 8:
-        group = reply.groups[0]
-        yield from _write_topics(writer, group, 0)
-        if version >= 2:
-            writer.int16(group.error)
-        return
-    written = 0
-    for group in writer.structs(reply.groups):
+    if version >= 8:
+        writer.array_length(len(reply.groups))
+    for group in reply.groups:
         if written > STEP:
             yield
             written = 0
-        writer.string(group.group_id)
-        written = 1 + (yield from _write_topics(writer, group, written))
-        writer.int16(group.error)
-
-
-def _write_topics(writer: Writer, group: FetchedGroup, written: int) -> Generator[None, None, int]:
-    """Writes the topics of a group. `written`: how many items were written since the last stop.
-    Returns that number at the end. It does not stop after the last topic: most replies fit into one
-    step and are sent at once."""
-    topics = group.topics if group.error == ErrorCode.NONE or writer.version == 1 else ()
-    for topic in writer.structs(topics):
-        if written > STEP:
-            yield
-            written = 0
-        if writer.version >= 10:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        if len(topic.partitions) <= STEP:
-            _write_offsets(writer, topic.partitions)
-        else:
-            rest = iter(topic.partitions)
-            while some := tuple(islice(rest, STEP)):
-                _write_offsets(writer, some)
+        if version >= 8:
+            writer.string(group.group_id)
+        topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
+        writer.array_length(len(topics))
+        for topic in topics:
+            if written > STEP:
                 yield
-        written += len(topic.partitions) + 1
-    return written
+                written = 0
+            if version >= 10:
+                buffer += topic.topic_id
+            else:
+                writer.string(topic.name)
+            rows = topic.partitions
+            count = len(rows)
+            writer.array_length(count)
+            if count <= STEP:
+                _write_offsets(writer, rows)
+            else:
+                yield from _write_many(writer, rows)
+            written += count + 1
+            writer.end()
+        if version >= 2:
+            buffer += _INT16(group.error)
+        if version >= 8:
+            writer.end()
+        written += 1
+
+
+def _write_many(writer: Writer, offsets: Sequence[FetchedOffset]) -> Generator[None, None, None]:
+    rest = iter(offsets)
+    while some := tuple(islice(rest, STEP)):
+        _write_offsets(writer, some)
+        yield
 
 
 def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
-    buffer = writer.buffer
-    for p in offsets:
-        if p.metadata:
-            if writer.version >= 5:
-                buffer += _OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch)
-            else:
-                buffer += _OFFSET(p.partition, p.offset)
-            writer.string(p.metadata)
-            buffer += _INT16(p.error)
-            writer.end()
-        elif writer.flexible:
-            buffer += _BARE_OFFSET_FLEXIBLE(p.partition, p.offset, p.leader_epoch, 1, p.error)
-        elif writer.version >= 5:
-            buffer += _BARE_OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch, p.error)
+    buffer, version = writer.buffer, writer.version
+    if isinstance(offsets, FetchedRows) and not any(offsets.metadata):
+        numbers, found, epochs = offsets.numbers, offsets.offsets, offsets.leader_epochs
+        if writer.flexible:
+            rows = map(_BARE_FLEXIBLE, numbers, found, epochs, repeat(_FLEXIBLE_END))
+        elif version >= 5:
+            rows = map(_BARE_WITH_EPOCH, numbers, found, epochs)
         else:
-            buffer += _BARE_OFFSET(p.partition, p.offset, p.error)
+            rows = map(_BARE, numbers, found)
+        buffer += b"".join(rows)
+        return
+    for p in offsets:
+        if version >= 5:
+            buffer += _OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch)
+        else:
+            buffer += _OFFSET(p.partition, p.offset)
+        writer.string(p.metadata)
+        buffer += _INT16(p.error)
+        writer.end()
 
 
 def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
