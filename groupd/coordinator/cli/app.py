@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from groupd import __version__
 from groupd.coordinator.cli.serve_flags import ServeFlags, typer_command
 
 NAMES = (
@@ -90,9 +91,7 @@ def root(
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
-        from importlib.metadata import version as installed_version
-
-        typer.echo(f"groupd {installed_version('groupd')}")
+        typer.echo(f"groupd {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
