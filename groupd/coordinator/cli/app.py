@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from groupd import __version__
 from groupd.coordinator.cli.serve_flags import ServeFlags, typer_command
 
-NAMES = (
-    *("serve", "config", "health", "replay"),
-    *("log", "cluster", "groups", "topics", "configs", "acls", "users"),
-)
+COMMANDS = ("serve", "config", "health", "replay")
+GROUPS = ("log", "cluster", "groups", "topics", "configs", "acls", "users")
 """The first words of commands, in the order of `--help`."""
 
 
@@ -24,55 +24,46 @@ def app_of(word: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(root)
-    for name in (word,) if word in NAMES else NAMES:
-        _add(app, name)
+    known = (*COMMANDS, *GROUPS)
+    for name in (word,) if word in known else known:
+        if name in GROUPS:
+            app.add_typer(_group(name), name=name)
+        else:
+            app.command(name)(_command(name))
     return app
 
 
-def _add(app: typer.Typer, name: str) -> None:
+def _command(name: str) -> Callable[..., None]:
+    command: Callable[..., None]
     match name:
         case "serve":
-            app.command(name)(typer_command(serve))
+            command = typer_command(serve)
         case "config":
-            from groupd.coordinator.cli.show_config import show_config
-
-            app.command(name)(show_config)
+            from groupd.coordinator.cli.show_config import show_config as command
         case "health":
-            from groupd.coordinator.cli.health import health
-
-            app.command(name)(health)
+            from groupd.coordinator.cli.health import health as command
         case "replay":
-            from groupd.coordinator.cli.replay import replay
+            from groupd.coordinator.cli.replay import replay as command
+    return command
 
-            app.command(name)(replay)
+
+def _group(name: str) -> typer.Typer:
+    match name:
         case "log":
-            from groupd.coordinator.cli.log.app import app as log
-
-            app.add_typer(log, name=name)
+            from groupd.coordinator.cli.log.app import app
         case "cluster":
-            from groupd.coordinator.cli.cluster import app as cluster
-
-            app.add_typer(cluster, name=name)
+            from groupd.coordinator.cli.cluster import app
         case "groups":
-            from groupd.coordinator.cli.groups.command import app as groups
-
-            app.add_typer(groups, name=name)
+            from groupd.coordinator.cli.groups.command import app
         case "topics":
-            from groupd.coordinator.cli.topics import app as topics
-
-            app.add_typer(topics, name=name)
+            from groupd.coordinator.cli.topics import app
         case "configs":
-            from groupd.coordinator.cli.configs import app as configs
-
-            app.add_typer(configs, name=name)
+            from groupd.coordinator.cli.configs import app
         case "acls":
-            from groupd.coordinator.cli.acls import app as acls
-
-            app.add_typer(acls, name=name)
+            from groupd.coordinator.cli.acls import app
         case "users":
-            from groupd.coordinator.cli.users import app as users
-
-            app.add_typer(users, name=name)
+            from groupd.coordinator.cli.users import app
+    return app
 
 
 def serve(flags: ServeFlags) -> None:
