@@ -25,7 +25,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.admin.admin_limits import is_loopback
+from groupd.coordinator.admin.admin_limits import TOKENS_VARIABLE, is_loopback
 from groupd.coordinator.admin.http_messages import Headers, HttpReply, text
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.settings import ConfigError
@@ -40,9 +40,6 @@ ones are answered with 429."""
 ADDRESSES_MAX = 1000
 """How many addresses with failures are remembered."""
 
-VARIABLE = "GROUPD_ADMIN_TOKENS"
-"""The variable with tokens in the environment: written as in the file, with semicolons instead of
-line ends."""
 TOKENS_MAX = 100
 FILE_BYTES_MAX = 65536
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,1024}")
@@ -63,7 +60,7 @@ class Tokens:
 
     def __init__(self, path: Path | None, more: str = "") -> None:
         self._path = path
-        self._more = _read_lines(more.split(";"), VARIABLE)
+        self._more = _read_lines(more.split(";"), TOKENS_VARIABLE)
         self._state: object = None
         self._known = self._more
         if path is not None:
@@ -226,7 +223,7 @@ class AdminAccess:
 def admin_access(settings: AdminSettings, host: str) -> AdminAccess:
     """The access that the settings give to a port on the address `host`. Raises ConfigError if no
     client could come in, and if every client could although no setting says so."""
-    path, more = settings.admin_token_file, os.environ.get(VARIABLE, "")
+    path, more = settings.admin_token_file, os.environ.get(TOKENS_VARIABLE, "")
     tokens = Tokens(Path(path) if path else None, more) if path or more else None
     roles = roles_by_subject(settings.admin_ssl_roles)
     asked = settings.admin_authentication

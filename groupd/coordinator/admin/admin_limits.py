@@ -9,6 +9,10 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Protocol
 
+TOKENS_VARIABLE = "GROUPD_ADMIN_TOKENS"
+"""The variable with tokens in the environment: written as in the file, with semicolons instead of
+line ends. Commands read it, too."""
+
 CONTROL, ACTIONS = "control", "actions"
 PROBES, METRICS, PAGES, MOVES = "probes", "metrics", "pages", "moves"
 FILES, STREAMS = "files", "streams"

@@ -15,9 +15,7 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.security import certificates
 from groupd.coordinator.security.listeners import Listener, SecurityProtocol
-from groupd.coordinator.security.tls import ListenerTls
 
 log = structlog.get_logger("groupd.admin")
 
@@ -32,6 +30,9 @@ class AdminTls:
     ConfigError."""
 
     def __init__(self, config: CoordinatorConfig) -> None:
+        # Imported here and below, because many admin ports speak plain HTTP.
+        from groupd.coordinator.security.tls import ListenerTls
+
         try:
             self._tls = ListenerTls(_listener_config(config), _LISTENER)
         except ConfigError as error:
@@ -129,6 +130,8 @@ def subject_of(writer: asyncio.StreamWriter) -> str | None:
     certificate = None if connection is None else connection.getpeercert(True)
     if not certificate:
         return None
+    from groupd.coordinator.security import certificates
+
     try:
         return certificates.subject_of(certificate)
     except ValueError as error:

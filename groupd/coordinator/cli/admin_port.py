@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
-import ssl
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
-from groupd.coordinator.admin.access import VARIABLE
+from groupd.coordinator.admin.admin_limits import TOKENS_VARIABLE
 from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.parse import UsageError, real_port
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_ADMIN = "127.0.0.1:9644"
 TIMEOUT_S = 10.0
@@ -84,6 +85,8 @@ class AdminPort(Struct, frozen=True):
         return self._ask("POST", path, {"Content-Type": "application/json"}, TIMEOUT_S)
 
     def _ask(self, method: str, path: str, headers: dict[str, str], timeout_s: float) -> AdminReply:
+        import http.client  # imported here, because `--help` needs no connections
+
         host, port = real_port(self.address, "--admin")
         connection = (
             http.client.HTTPConnection(host, port, timeout=timeout_s)
@@ -127,7 +130,7 @@ def admin_port(address: str, token_file: Path | None, ca_file: Path | None) -> A
 def _token_of_environment() -> str | None:
     """The first token that a daemon with this environment accepts: for commands in its
     container."""
-    return _first_token(os.environ.get(VARIABLE, "").split(";"))
+    return _first_token(os.environ.get(TOKENS_VARIABLE, "").split(";"))
 
 
 def _token(path: Path) -> str:
@@ -149,6 +152,8 @@ def _first_token(lines: Iterable[str]) -> str | None:
 
 
 def _tls(path: Path) -> ssl.SSLContext:
+    import ssl
+
     try:
         return ssl.create_default_context(cafile=path)
     except OSError as error:  # also an ssl.SSLError

@@ -2,48 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
-from groupd.coordinator.cli import health, show_config
-from groupd.coordinator.cli.acls import app as acls_app
-from groupd.coordinator.cli.cluster import app as cluster_app
-from groupd.coordinator.cli.configs import app as configs_app
-from groupd.coordinator.cli.groups.command import app as groups_app
-from groupd.coordinator.cli.log.app import app as log_app
-from groupd.coordinator.cli.replay import replay
-from groupd.coordinator.cli.serve import serve
-from groupd.coordinator.cli.serve_flags import typer_command
-from groupd.coordinator.cli.topics import app as topics_app
-from groupd.coordinator.cli.users import app as users_app
+from groupd import __version__
+from groupd.coordinator.cli.serve_flags import ServeFlags, typer_command
 
-app = typer.Typer(
-    name="groupd",
-    help="A standalone Kafka group coordinator (KIP-848 and classic groups).",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.command("serve")(typer_command(serve))
-app.command("config")(show_config.show_config)
-app.command("health")(health.health)
-app.command("replay")(replay)
-app.add_typer(log_app, name="log")
-app.add_typer(cluster_app, name="cluster")
-app.add_typer(groups_app, name="groups")
-app.add_typer(topics_app, name="topics")
-app.add_typer(configs_app, name="configs")
-app.add_typer(acls_app, name="acls")
-app.add_typer(users_app, name="users")
+COMMANDS = ("serve", "config", "health", "replay")
+GROUPS = ("log", "cluster", "groups", "topics", "configs", "acls", "users")
+"""The first words of commands, in the order of `--help`."""
 
 
-@app.callback(invoke_without_command=True)
+def app_of(word: str = "") -> typer.Typer:
+    """Returns the commands of `groupd` whose first word is `word`; all commands if there are none,
+    for help and for mistakes. So a command does not wait for the modules of the others."""
+    app = typer.Typer(
+        name="groupd",
+        help="A standalone Kafka group coordinator (KIP-848 and classic groups).",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback(invoke_without_command=True)(root)
+    known = (*COMMANDS, *GROUPS)
+    for name in (word,) if word in known else known:
+        if name in GROUPS:
+            app.add_typer(_group(name), name=name)
+        else:
+            app.command(name)(_command(name))
+    return app
+
+
+def _command(name: str) -> Callable[..., None]:
+    command: Callable[..., None]
+    match name:
+        case "serve":
+            command = typer_command(serve)
+        case "config":
+            from groupd.coordinator.cli.show_config import show_config as command
+        case "health":
+            from groupd.coordinator.cli.health import health as command
+        case "replay":
+            from groupd.coordinator.cli.replay import replay as command
+    return command
+
+
+def _group(name: str) -> typer.Typer:
+    match name:
+        case "log":
+            from groupd.coordinator.cli.log.app import app
+        case "cluster":
+            from groupd.coordinator.cli.cluster import app
+        case "groups":
+            from groupd.coordinator.cli.groups.command import app
+        case "topics":
+            from groupd.coordinator.cli.topics import app
+        case "configs":
+            from groupd.coordinator.cli.configs import app
+        case "acls":
+            from groupd.coordinator.cli.acls import app
+        case "users":
+            from groupd.coordinator.cli.users import app
+    return app
+
+
+def serve(flags: ServeFlags) -> None:
+    """Serve Kafka clients until SIGTERM or SIGINT.
+
+    Prints one line on stdout once it serves; logs go to stderr.
+    """
+    # Imported here, because `--help` needs no daemon.
+    from groupd.coordinator.cli.serve import serve
+
+    serve(flags)
+
+
 def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
-        from importlib.metadata import version as installed_version
-
-        typer.echo(f"groupd {installed_version('groupd')}")
+        typer.echo(f"groupd {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -49,11 +49,11 @@ def _run(words: list[str]) -> NoReturn:
     # Imported here, because a daemon does not need typer to start.
     import typer
 
-    from groupd.coordinator.cli.app import app
+    from groupd.coordinator.cli.app import app_of
 
     # typer has its own copy of click and exports only this subclass of click's usage error.
     usage_error: Any = typer.BadParameter.__base__
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(app_of(*words[:1]))
     try:
         result = command.main(words, prog_name="groupd", standalone_mode=False)
     except usage_error as error:

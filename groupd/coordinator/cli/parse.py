@@ -9,12 +9,10 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from groupd.coordinator.config.coordinator_config import PROFILES, CoordinatorConfig, with_settings
-from groupd.coordinator.config.coordinator_config import secret as is_secret
-from groupd.coordinator.config.settings import ConfigError
-from groupd.coordinator.runtime.coordinator_types import is_internal
+if TYPE_CHECKING:
+    from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 
 
 class UsageError(Exception):
@@ -71,6 +69,8 @@ def directory(text: str | Path) -> Path:
 
 def topic(text: str) -> tuple[str, int]:
     """Parses "orders:6" into ("orders", 6)."""
+    from groupd.coordinator.runtime.coordinator_types import is_internal
+
     name, colon, count = text.rpartition(":")
     if not colon or not name or not _number(count) or int(count) < 1:
         raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
@@ -112,6 +112,10 @@ def build_config(
 ) -> CoordinatorConfig:
     """Builds the configuration from defaults, profile, file and `--set`, and checks it as a
     whole."""
+    # Imported here, because it is the daemon that has a configuration, and few commands.
+    from groupd.coordinator.config.coordinator_config import PROFILES, with_settings
+    from groupd.coordinator.config.settings import ConfigError
+
     one_of(profile, "--profile", tuple(PROFILES))
     settings = {} if path is None else config_file(path)
     settings.update(key_value(item) for item in sets)
@@ -137,8 +141,10 @@ def _from_environment(key: str, text: str) -> str:
 
 def visible_secrets(sets: Iterable[str]) -> list[str]:
     """Returns the known keys of `--set` whose secrets are visible on the command line."""
+    from groupd.coordinator.config.coordinator_config import secret
+
     pairs = [key_value(item) for item in sets]
-    return [key for key, text in pairs if is_secret(key) and not _VARIABLE.search(text)]
+    return [key for key, text in pairs if secret(key) and not _VARIABLE.search(text)]
 
 
 def properties_file(path: Path, flag: str) -> dict[str, str]:

@@ -61,13 +61,9 @@ class Served(Protocol):
 
 
 def serve(flags: ServeFlags) -> None:
-    """Serve Kafka clients until SIGTERM or SIGINT.
-
-    Prints one line on stdout once it serves; logs go to stderr.
-    """
-    # Returns when the daemon has stopped. Raises UsageError. Exits with 1 if another daemon has
-    # taken the store over, or if the store's server did not come up in time. The imports are here
-    # because usage errors need none of them.
+    """Returns when the daemon has stopped. Raises UsageError. Exits with 1 if another daemon has
+    taken the store over, or if the store's server did not come up in time."""
+    # The imports are here because usage errors need none of them.
     from groupd.coordinator.daemon.daemon import CannotStart
     from groupd.coordinator.server import descriptors
     from groupd.storage.log import StoreRefused

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import Field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
-from groupd.coordinator.config.settings import described, setting_text
+if TYPE_CHECKING:
+    from dataclasses import Field
 
 
 def span(entry: Field[Any]) -> str:
@@ -25,6 +24,10 @@ def span(entry: Field[Any]) -> str:
 
 def show_config() -> None:
     """List every config key: its default, range and meaning, and when to change it."""
+    # Imported here, because `--help` needs no configuration.
+    from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
+    from groupd.coordinator.config.settings import described, setting_text
+
     for key, entry in sorted(FIELDS_BY_KEY.items()):
         bounds = span(entry)
         typer.echo(f"{key}={setting_text(entry.default)}" + (f"  [{bounds}]" if bounds else ""))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from secrets import token_hex
 
 import structlog
 
+from groupd import __version__
 from groupd.client.connection import UNPROTECTED, ClientSecurity
 from groupd.coordinator.admin.groups import Elsewhere
 from groupd.coordinator.cluster.lease import FollowedCatalogue, NodeLease
@@ -244,5 +244,4 @@ def member_of(
     """Returns the member for a store that was opened as a shared one. Leases last in real time,
     also while the process stands still, so their clock is not the clock of groups."""
     assert isinstance(store, ClusterStore)
-    version = installed_version("groupd")
-    return LocalNode(config, store, SystemClock(), directory, inter_broker, security, version)
+    return LocalNode(config, store, SystemClock(), directory, inter_broker, security, __version__)

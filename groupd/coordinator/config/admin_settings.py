@@ -16,6 +16,8 @@ FROM_ENVIRONMENT = "environment"
 
 @dataclass(frozen=True)
 class AdminSettings:
+    """The admin port, the lag of groups, and traces."""
+
     # The admin port
     admin_hosts: tuple[str, ...] = setting("groupd.admin.hosts", ())
     admin_authentication: str = setting(

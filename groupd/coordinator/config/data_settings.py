@@ -9,8 +9,10 @@ from groupd.coordinator.config.settings import setting
 _INT_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class DataSettings:
+    """What the data plane reads: topics, records and transactions."""
+
     # Retention and compaction
     log_cleanup_policy: tuple[str, ...] = setting("log.cleanup.policy", ("delete",))
     log_retention_hours: int = setting("log.retention.hours", 168, low=-1, high=_INT_MAX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class InternalLimits:
     """Fields of the configuration that are not settings: no file and no flag changes them. A test
     changes one by a constructor argument. Times are milliseconds."""

@@ -15,8 +15,10 @@ _RENEWALS = 4
 """How many times a lease is renewed during its length, so that one failed renewal does no harm."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class NodeSettings:
+    """The daemon, its limits, and its place in a cluster."""
+
     # The daemon
     node_id: int = setting("node.id", 0, low=0)
     store_wait_ms: int = setting("groupd.store.wait.ms", 60000, low=0)

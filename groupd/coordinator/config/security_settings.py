@@ -9,8 +9,10 @@ from groupd.coordinator.config.settings import ConfigError, setting
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class SecuritySettings:
+    """Listeners, logins, rights and quotas."""
+
     # Listeners
     listeners: tuple[str, ...] = setting("listeners", ())
     advertised_listeners: tuple[str, ...] = setting("advertised.listeners", ())

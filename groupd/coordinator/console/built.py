@@ -5,12 +5,12 @@ console."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 
 
 def built_files() -> Mapping[str, bytes]:
     """The files by name; none if nothing was built."""
-    folder = files("groupd.coordinator.console").joinpath("built")
+    folder = Path(__file__).with_name("built")
     if not folder.is_dir():
         return {}
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 from msgspec import Struct, json
 
+from groupd import __version__
 from groupd.coordinator.admin.http_messages import StreamEvent
 from groupd.coordinator.console.live import event
 from groupd.coordinator.core.types import Instant
@@ -44,7 +44,6 @@ class HealthSource:
         self._parts = parts
         self._now = now
         self._since_ms = now().monotonic_ms
-        self._version = version("groupd")
         self._event: StreamEvent = ()
 
     async def look(self) -> StreamEvent | None:
@@ -64,7 +63,7 @@ class HealthSource:
             **parts.facts,
             "now_ms": now.wall_ms,
             "uptime_s": (now.monotonic_ms - self._since_ms) // 1000,
-            "version": self._version,
+            "version": __version__,
             "not_ready": parts.not_ready(),
             "shards": count_states(shard.state for shard in broker.shards),
             "loop": {

@@ -25,7 +25,6 @@ from groupd.coordinator.runtime.clock import Clock, SystemClock, pause
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.pause_aware_clock import PauseAwareClock
 from groupd.coordinator.security.listeners import Listener, listeners_of
-from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.security.users import first_users, salt_secret
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.kafka_ports import KafkaPorts
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from groupd.coordinator.admin.http_messages import ControlHandler
     from groupd.coordinator.cluster.local_node import LocalNode
     from groupd.coordinator.daemon.admin_port import DaemonAdmin
+    from groupd.coordinator.security.tls import ListenerTls
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -200,9 +200,11 @@ class Daemon:
         """Returns the listeners of the settings. Raises ConfigError."""
         options = self.options
         listeners = listeners_of(options.config, options.listen, options.advertised)
-        self._tls = {
-            one.name: ListenerTls(options.config, one) for one in listeners if one.protocol.tls
-        }
+        protected = [one for one in listeners if one.protocol.tls]
+        if protected:
+            from groupd.coordinator.security.tls import ListenerTls
+
+            self._tls = {one.name: ListenerTls(options.config, one) for one in protected}
         return listeners
 
     async def _add_first_users(self) -> None:

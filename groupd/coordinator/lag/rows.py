@@ -3,15 +3,17 @@ knows, combined with the ends of the logs, which may be on other nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.inspection import group_summary
 from groupd.coordinator.core.slices import Steps, chunks
 from groupd.coordinator.lag.judgement import Judgement, records_behind
-from groupd.coordinator.lag.watch import LagWatch
-from groupd.coordinator.runtime.timeline import Timeline
+
+if TYPE_CHECKING:
+    from groupd.coordinator.core.group import Group
+    from groupd.coordinator.lag.watch import LagWatch
+    from groupd.coordinator.runtime.timeline import Timeline
 
 Ends = Callable[[str, int], tuple[int, int] | None]
 """(topic, partition) -> start and end of its log; None = not known."""
@@ -103,16 +105,3 @@ def ends_of(watch: LagWatch, now: Ends) -> Ends:
         return known
 
     return ends
-
-
-def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> None:
-    """Add the members of one page of offsets, with their lag, to those of the pages before it, by
-    id: a member's partitions may be on several pages."""
-    for member in page["members"]:
-        known = into.setdefault(member["member_id"], member)
-        if known is member:
-            continue
-        known["partitions"] += member["partitions"]
-        for name, join in (("lag", sum), ("last_commit_ms", max)):
-            values = [one[name] for one in (known, member) if one[name] is not None]
-            known[name] = join(values) if values else None

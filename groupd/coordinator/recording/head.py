@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import AsyncIterator, Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from groupd import __version__
 from groupd.coordinator.config.coordinator_config import (
     CoordinatorConfig,
     internal_limits_of,
@@ -139,7 +139,7 @@ async def begin(
     entries: list[Mapping[str, Any]] = [
         {
             FORMAT: VERSION,
-            "version": groupd_version(),
+            "version": __version__,
             "python": platform.python_version(),
             "mode": head.mode,
             "seed": head.seed,
@@ -169,10 +169,3 @@ async def _snapshot(tape: Tape, head: Head) -> list[Mapping[str, Any]]:
         ) from None
     finally:
         await reader.close()
-
-
-def groupd_version() -> str:
-    try:
-        return version("groupd")
-    except PackageNotFoundError:
-        return "source"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.security.listeners import Listener, listener_config
-from groupd.coordinator.security.tls import ListenerTls
 from groupd.coordinator.server.client_session import FindAccess, KafkaEndpoint
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.connection_rates import ConnectionRates
@@ -22,7 +22,9 @@ from groupd.coordinator.server.open_connections import OpenConnections
 from groupd.coordinator.server.sasl_endpoint import SaslEndpoints
 from groupd.coordinator.server.shared_resources import SharedResources
 from groupd.coordinator.server.slot import Requests
-from groupd.coordinator.server.tls_connection import TlsConnection
+
+if TYPE_CHECKING:
+    from groupd.coordinator.security.tls import ListenerTls
 
 
 class KafkaPorts:
@@ -107,6 +109,9 @@ class KafkaPorts:
         """Returns a function that puts TLS around a connection; None: the listener has no TLS."""
         if tls is None:
             return None
+        # Imported here, because many daemons have no TLS.
+        from groupd.coordinator.server.tls_connection import TlsConnection
+
         if self._stats.handshakes is None:
             self._stats.handshakes = Handshakes(self._config, self._clock)
             self._stats.certificates = self._certificates

@@ -4,6 +4,7 @@ thread that verifies tokens, and counters."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,15 +16,13 @@ from groupd.coordinator.security.sasl.authenticator import (
     Authenticator,
     SaslIdentity,
 )
-from groupd.coordinator.security.sasl.enabled import (
-    EnabledMechanisms,
-    Sources,
-    enabled_mechanisms,
-)
-from groupd.coordinator.security.sasl.scram import ScramCredentials
 from groupd.coordinator.server.connection_stats import SaslStats
 from groupd.coordinator.server.login_throttle import LoginThrottle
 from groupd.coordinator.server.token_verifier_thread import TokenVerifierThread
+
+if TYPE_CHECKING:
+    from groupd.coordinator.security.sasl.enabled import EnabledMechanisms
+    from groupd.coordinator.security.sasl.scram import ScramCredentials
 
 
 class SaslEndpoint(Struct, frozen=True):
@@ -64,12 +63,15 @@ class SaslEndpoints:
     ) -> None:
         self._token_verifier = TokenVerifierThread()
         self._by_listener: dict[str, SaslEndpoint] = {}
-        sources = Sources(credentials, secret, lambda: clock.now().wall_ms)
         login_throttle = LoginThrottle(config, clock.monotonic_ms)
         try:
             for listener in listeners:
                 if not listener.protocol.sasl:
                     continue
+                # Imported here, because in many daemons nobody logs in.
+                from groupd.coordinator.security.sasl.enabled import Sources, enabled_mechanisms
+
+                sources = Sources(credentials, secret, lambda: clock.now().wall_ms)
                 enabled = enabled_mechanisms(config, listener, sources)
                 self._by_listener[listener.name] = SaslEndpoint(
                     listener.name,

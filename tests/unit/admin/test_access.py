@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 from groupd.coordinator.admin.access import (
     FAILURES_MAX,
     TOKENS_MAX,
-    VARIABLE,
     AdminAccess,
     Caller,
     Role,
     Tokens,
     admin_access,
 )
+from groupd.coordinator.admin.admin_limits import TOKENS_VARIABLE
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.config.admin_settings import AdminSettings
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
@@ -43,7 +43,7 @@ def bearer(token: str, address: str = ANYWHERE) -> Caller:
 
 @pytest.fixture(autouse=True)
 def no_tokens_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(TOKENS_VARIABLE, raising=False)
 
 
 async def status(access: AdminAccess, caller: Caller, needed: Role = Role.READ) -> int:
@@ -226,7 +226,7 @@ async def test_where_there_are_tokens_changes_need_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = AdminSettings(admin_token_file=str(token_file(tmp_path)))
-    monkeypatch.setenv(VARIABLE, f"read {STRANGER}; admin {STRANGER}-2")
+    monkeypatch.setenv(TOKENS_VARIABLE, f"read {STRANGER}; admin {STRANGER}-2")
     access = admin_access(settings, HERE)
     assert await status(access, Caller(HERE)) == 200
     assert await status(access, Caller(HERE), Role.ADMIN) == 401

@@ -17,6 +17,7 @@ from groupd.coordinator.admin.group_pages import MOVES_SHOWN
 from groupd.coordinator.admin.groups import GroupRoutes
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest
 from groupd.coordinator.admin.pages import PAGE_BYTES
+from groupd.coordinator.cli.groups.listing import join_members
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -25,7 +26,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.core.types import Event, EventKind
-from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.protocol.messages.classic_group import JoinProtocol

@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 from groupd.coordinator.admin.collectors import SAMPLES_PER_STEP, text_steps
 from groupd.coordinator.admin.http_messages import HttpReply, HttpRequest, text
 from groupd.coordinator.admin.scrapes import Scrapes
+from groupd.coordinator.cli.groups.listing import join_members
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.runtime.long_work import LongWork
 from tests.unit.runtime.harness import Bench
 

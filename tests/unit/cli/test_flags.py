@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from groupd.coordinator.cli.app import app
+from groupd.coordinator.cli.app import app_of
 
 
 def commands(command: Any) -> Iterator[Any]:
@@ -19,7 +19,7 @@ def commands(command: Any) -> Iterator[Any]:
 def test_the_address_of_a_cluster_has_the_same_names_everywhere() -> None:
     found = {
         command.name: set(flag.opts)
-        for command in commands(typer.main.get_command(app))
+        for command in commands(typer.main.get_command(app_of()))
         for flag in command.params
         if flag.name.startswith("bootstrap")
     }
@@ -30,7 +30,7 @@ def test_the_address_of_a_cluster_has_the_same_names_everywhere() -> None:
 def test_the_format_has_the_same_names_everywhere() -> None:
     found = {
         command.name: set(flag.opts)
-        for command in commands(typer.main.get_command(app))
+        for command in commands(typer.main.get_command(app_of()))
         for flag in command.params
         if "--format" in flag.opts
     }

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import typer
 
 from groupd.coordinator.cli.serve_flags import ServeFlags, flags, read_flags, typer_command
 
-ROOT = Path(__file__).resolve().parents[3]
 ALL = [
     ["--listen", "127.0.0.1:0"],
     ["--advertised", "example:9"],
@@ -82,24 +78,3 @@ def test_every_flag(words: list[str], store: str | None, monkeypatch: pytest.Mon
 def test_the_rest_is_for_typer(words: list[str]) -> None:
     assert read_flags(words) is None
     assert read_flags([*ALL[0], *words]) is None
-
-
-def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
-    """Makes a whole start, up to where it would wait for its end, and asks then what is loaded."""
-    code = (
-        "import sys, groupd.coordinator.cli.main, groupd.coordinator.cli.serve as serve\n"
-        "async def until(stop, daemon):\n"
-        "    heavy = ('typer', 'pydantic', 'click', 'sqlalchemy.orm', 'sqlalchemy.ext',\n"
-        "        'prometheus_client', 'h11', 'http.', 'tomllib', 'crc32c._cli',\n"
-        "        'groupd.storage.memory',\n"
-        "        'groupd.testing', 'groupd.coordinator.recording')\n"
-        "    print('loaded', *(name for name in sys.modules if name.startswith(heavy)))\n"
-        "serve._until = until\n"
-        f"groupd.coordinator.cli.main.main(['serve', '--listen', '127.0.0.1:0',"
-        " '--admin', '127.0.0.1:0',"
-        f" '--data-dir', {str(tmp_path)!r}])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines()[1:] == ["loaded"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from groupd.coordinator.cli.app import app as everything
+from groupd.coordinator.cli.app import app_of
 from groupd.coordinator.cli.groups.command import app
 from groupd.coordinator.cli.tables import WIDTH
 
@@ -35,7 +35,7 @@ def test_every_example_is_a_command(line: str) -> None:
 @pytest.mark.parametrize(("group", "line"), OTHERS)
 def test_every_example_about_topics_and_settings_is_a_command(group: str, line: str) -> None:
     name, *arguments = shlex.split(line)
-    command: Any = typer.main.get_command(everything)
+    command: Any = typer.main.get_command(app_of())
     context = command.commands[group].commands[name].make_context(name, arguments)
     assert "orders" in (context.params.get("name"), *context.params.get("topics", ()))
 

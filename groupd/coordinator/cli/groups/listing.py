@@ -11,11 +11,9 @@ from typing import Any
 from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
-from groupd.coordinator.cli.groups.from_kafka import group_page, group_rows
 from groupd.coordinator.cli.kafka.flags import asked_cluster
 from groupd.coordinator.cli.parse import now_ms
 from groupd.coordinator.cli.tables import json_line, or_dash, output_width, table_of, wrapped
-from groupd.coordinator.lag.rows import join_members
 from groupd.coordinator.plain_text import span_text
 
 NOT_KNOWN = "not known yet"
@@ -43,6 +41,9 @@ def group_of_cluster(
     bootstrap: str, command_config: Path | None, group: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same for a group of any Kafka cluster. Raises UsageError."""
+    # Imported here, because most commands ask a daemon.
+    from groupd.coordinator.cli.groups.from_kafka import group_page
+
     with asked_cluster(bootstrap, command_config) as cluster:
         return group_page(cluster, group, now_ms())
 
@@ -109,6 +110,19 @@ def _whole_offsets(admin: AdminPort, path: str) -> dict[str, Any]:
         join_members(members, page)
     ordered = [members[member_id] for member_id in sorted(members)]
     return {**page, "partitions": partitions, "members": ordered}
+
+
+def join_members(into: dict[str, dict[str, Any]], page: Mapping[str, Any]) -> None:
+    """Add the members of one page of offsets, with their lag, to those of the pages before it, by
+    id: a member's partitions may be on several pages."""
+    for member in page["members"]:
+        known = into.setdefault(member["member_id"], member)
+        if known is member:
+            continue
+        known["partitions"] += member["partitions"]
+        for name, join in (("lag", sum), ("last_commit_ms", max)):
+            values = [one[name] for one in (known, member) if one[name] is not None]
+            known[name] = join(values) if values else None
 
 
 def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
@@ -206,6 +220,8 @@ def of_daemon(admin: AdminPort) -> list[Row]:
 
 def of_cluster(bootstrap: str, command_config: Path | None, *, lag: bool) -> list[Row]:
     """Returns the rows of all brokers. Raises UsageError."""
+    from groupd.coordinator.cli.groups.from_kafka import group_rows
+
     with asked_cluster(bootstrap, command_config) as cluster:
         return [*group_rows(cluster, lag=lag)]
 

@@ -3,7 +3,6 @@ shown."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,6 +52,8 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Runs `work` to its end. An error that stops it is raised as a UsageError of one line."""
+    import asyncio
+
     from groupd.coordinator.logtools.entries import LogToolError
     from groupd.storage.log import LogError
 
