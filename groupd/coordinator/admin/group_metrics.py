@@ -54,8 +54,8 @@ def event_count(
     """How many events of a kind there were in groups of the type `group_type`; None: in all
     groups."""
     if group_type is not None:
-        return counts.get((group_type, kind.value), 0)
-    return sum(count for (_, counted), count in counts.items() if counted == kind.value)
+        return counts.get((group_type, kind), 0)
+    return sum(count for (_, counted), count in counts.items() if counted == kind)
 
 
 class GroupMetrics(Collector):

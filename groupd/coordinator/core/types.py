@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -225,7 +225,7 @@ sent; only Produce with acks=0 returns it. It may raise ApiError for the whole r
 expected errors are in the reply."""
 
 
-class EventKind(Enum):
+class EventKind(StrEnum):
     """Facts that are worth counting, logging or showing to an operator."""
 
     GROUP_CREATED = "group-created"

@@ -183,7 +183,8 @@ class Broker:
     def submit(self, context: RequestContext, request: Any) -> None:
         """Handle `request`. The waiter in `context.token` is answered once, now or later."""
         waiter: Waiter = context.token
-        self.waiting.add(waiter)
+        waiter.waiting = self.waiting  # as `add`, without a call
+        self.waiting[waiter] = True
         if context.access.restricted:
             context = context.asking_once(type(request))
         route = self._routes.get(type(request))

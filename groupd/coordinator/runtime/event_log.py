@@ -46,10 +46,13 @@ class EventSink:
         self._clock = clock
 
     def add(self, partition: int, events: Sequence[Event]) -> None:
-        """Take the events of one input to a shard."""
+        """Take the events of one input to a shard. An event for several facts has their number as
+        `count`."""
         told = []
         for event in events:
-            self.counts[event.group_type, event.kind.value] += _weight(event)
+            count = event.details.get("count")
+            weight = count if isinstance(count, int) else 1
+            self.counts[event.group_type, event.kind] += weight
             # There are far too many commits to log each one.
             if event.kind is not EventKind.OFFSETS_COMMITTED:
                 told.append(event)
@@ -58,13 +61,6 @@ class EventSink:
             log_events(partition, told)
         for listener in self.listeners:
             listener(partition, events)
-
-
-def _weight(event: Event) -> int:
-    """How many facts an event stands for. An event for several facts has their number as
-    `count`."""
-    count = event.details.get("count", 1)
-    return count if isinstance(count, int) else 1
 
 
 def log_events(partition: int, events: Iterable[Event]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -28,6 +28,7 @@ from groupd.protocol.records.batch_builder import (
     new_header,
     pack_batch,
 )
+from groupd.storage.log import Append
 
 WHOLE_SHARD = "*"
 """The gate of replies that wait for every pending record of the shard."""
@@ -77,6 +78,8 @@ class JournalBatch(Struct):
     """(id, epoch) of the producer whose transaction the batch belongs to."""
     marker: Marker | None = None
     """The marker that the batch holds instead of records."""
+    alone: bool = False
+    """Whether nothing may be added to the batch, because of its producer or marker."""
 
     @property
     def end_offset(self) -> int:
@@ -85,10 +88,6 @@ class JournalBatch(Struct):
     @property
     def awaited(self) -> bool:
         return bool(self.replies or self.askers)
-
-    @property
-    def alone(self) -> bool:
-        return self.producer is not None or self.marker is not None
 
     def encode(self, wall_ms: int) -> bytes:
         marker = self.marker
@@ -105,7 +104,7 @@ class JournalBatch(Struct):
         in_transaction = self.producer is not None
         header = new_header(
             self.base_offset,
-            self.end_offset - 1,
+            self.base_offset + self.count - 1,
             wall_ms,
             wall_ms,
             attributes=TRANSACTIONAL if in_transaction else 0,
@@ -113,15 +112,6 @@ class JournalBatch(Struct):
             record_count=self.count,
         )
         return pack_batch(header, b"".join(self.bodies))
-
-
-class TakenBatch(NamedTuple):
-    """An encoded batch, ready for the log."""
-
-    base_offset: int
-    last_offset: int
-    timestamp_ms: int
-    payload: bytes
 
 
 class Journal:
@@ -152,11 +142,11 @@ class Journal:
         """Append an atomic write and park `replies` behind it. `producer`: (id, epoch) of the
         producer to whose transaction the records belong."""
         count, size = encoded.count, encoded.size_bytes
-        if producer is None:
-            batch = self._batch_for(size, now_ms)
-        else:
+        batch = self._open[-1] if self._open and producer is None else None
+        if batch is None or batch.alone or batch.size_bytes + size > self._batch_bytes_max:
             batch = self._new_batch(now_ms)
-            batch.producer = producer
+            if producer is not None:
+                batch.producer, batch.alone = producer, True
         # Encoded now: the bytes take less memory than the many keys and values of a write.
         batch.bodies.append(encoded.body(batch.count))
         batch.count += count
@@ -172,7 +162,7 @@ class Journal:
     ) -> None:
         """Append the marker that ends a transaction and changes the offsets of `groups`."""
         batch = self._new_batch(now_ms)
-        batch.marker = marker
+        batch.marker, batch.alone = marker, True
         batch.replies += replies
         self.next_offset += 1
         self._gate(batch, groups)
@@ -192,12 +182,13 @@ class Journal:
         batch.askers += [call.token for call in calls if call.token is not NO_TOKEN]
         return True
 
-    def take(self, wall_ms: int) -> list[TakenBatch]:
-        """Close and encode the open batches. They are in flight from now on."""
+    def take(self, log_name: str, owner_epoch: int, wall_ms: int) -> list[Append]:
+        """Close and encode the open batches, for the log of this name. They are in flight from now
+        on."""
         taken = []
         for batch in self._open:
-            payload = batch.encode(wall_ms)
-            taken.append(TakenBatch(batch.base_offset, batch.end_offset - 1, wall_ms, payload))
+            first, last, payload = batch.base_offset, batch.end_offset - 1, batch.encode(wall_ms)
+            taken.append(Append(log_name, owner_epoch, first, last, wall_ms, payload))
         self._in_flight += self._open
         self._open = []
         return taken
@@ -237,12 +228,6 @@ class Journal:
         is none."""
         times = [b.opened_at_ms for b in self._in_flight + self._open if b.awaited]
         return min(times) if times else None
-
-    def _batch_for(self, size: int, now_ms: int) -> JournalBatch:
-        last = self._open[-1] if self._open else None
-        if last and not last.alone and last.size_bytes + size <= self._batch_bytes_max:
-            return last
-        return self._new_batch(now_ms)
 
     def _new_batch(self, now_ms: int) -> JournalBatch:
         batch = JournalBatch(self.next_offset, now_ms)

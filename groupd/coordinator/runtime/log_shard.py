@@ -337,10 +337,8 @@ class LogShard(ABC, Generic[M]):
         if self.state is CoordinatorState.FAILED:
             return []
         self._taken_from = self._journal
-        return [
-            Append(self.log_name, self.owner_epoch, first, last, timestamp_ms, payload)
-            for first, last, timestamp_ms, payload in self._journal.take(self.clock.now().wall_ms)
-        ]
+        wall_ms = self.clock.now().wall_ms
+        return self._journal.take(self.log_name, self.owner_epoch, wall_ms)
 
     def done(self, error: LogError | None) -> None:
         if self._taken_from is not self._journal or self.state in _LOST:

@@ -104,8 +104,9 @@ class LogWriter:
         if self._closed:
             _tell(source, LogUnavailable("the writer is closed"))
             return
+        if not self._dirty:
+            self._wake.set()
         self._dirty.setdefault(source, elapsed_ns())
-        self._wake.set()
 
     def append(self, batches: Sequence[Append]) -> asyncio.Future[None]:
         """Append by group commit what `PartitionLogs.append` would append directly."""

@@ -186,7 +186,7 @@ class Connection(SharedBufferProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.active = True
-        if self._at_rest:
+        if self._at_rest and self.stored_replies.last is not None:
             reply = self.stored_replies.reply_to(data)
             if reply is not None:
                 self._stats.bytes_in += len(data)

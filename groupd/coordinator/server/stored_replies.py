@@ -45,14 +45,14 @@ class StoredReply:
 
 
 class StoredReplies:
-    __slots__ = ("_last", "_size", "_stats", "_stopped", "_stored")
+    __slots__ = ("_size", "_stats", "_stopped", "_stored", "last")
 
     def __init__(self, stats: ConnectionStats) -> None:
         self._stats = stats
         self._stored: dict[bytes, StoredReply] = {}
         self._size = 0
         """How many bytes were stored since the table was last empty."""
-        self._last: StoredReply | None = None
+        self.last: StoredReply | None = None
         """The stored reply that was used last. It is nearly always the only one."""
         self._stopped = False
 
@@ -75,26 +75,26 @@ class StoredReplies:
         if len(self._stored) >= ENTRIES_MAX or self._size > BYTES_MAX:
             self._stored.clear()
             self._size = size
-        self._last = stored
+        self.last = stored
         self._stored[stored.request_end] = stored
 
     def reply_to(self, data: bytes) -> bytes | None:
         """The reply to `data` with the new correlation id, and the member's session is renewed, if
         `data` is exactly one stored request with its length field. None: nothing was done, and the
         request must be handled."""
-        stored = self._last
+        stored = self.last
         if stored is None:
             return None
         if stored.request_end != data[12:]:
             stored = self._stored.get(data[12:])
             if stored is None:
                 return None
-            self._last = stored
+            self.last = stored
         if stored.request_start != data[:8]:
             return None
         if not stored.validity.renew():
             del self._stored[stored.request_end]
-            self._last = next(iter(self._stored.values()), None)
+            self.last = next(iter(self._stored.values()), None)
             return None
         stored.repeats.count += 1
         return stored.reply_start + data[8:12] + stored.reply_end
@@ -111,4 +111,4 @@ class StoredReplies:
     def clear(self) -> None:
         """Forgets all replies, when the connection ends."""
         self._stored.clear()
-        self._last = None
+        self.last = None

@@ -43,7 +43,7 @@ from groupd.coordinator.transactions.metadata import (
 )
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.storage.log import Append, LogError, LogState, PartitionLogs
+from groupd.storage.log import LogError, LogState, PartitionLogs
 from groupd.storage.units import OwnedUnit
 
 log = structlog.get_logger("groupd.transactions")
@@ -178,12 +178,7 @@ class TransactionShard(LogShard[TransactionMachine]):
                 journal.accept(record, [], None, now.monotonic_ms)
             await asyncio.sleep(0)
         if not journal.idle:
-            await self._writer.append(
-                [
-                    Append(self.log_name, owner_epoch, first, last, timestamp_ms, payload)
-                    for first, last, timestamp_ms, payload in journal.take(now.wall_ms)
-                ]
-            )
+            await self._writer.append(journal.take(self.log_name, owner_epoch, now.wall_ms))
             log.info("ids taken over", log=self.log_name, ids=len(table.entries))
         return journal.next_offset
 

@@ -26,7 +26,7 @@ def test_records_take_consecutive_offsets_and_share_a_batch() -> None:
     journal = Journal(100, 1_000_000)
     accept(journal, "a", 1, records=2)
     accept(journal, "b", 2)
-    (taken,) = journal.take(wall_ms=1000)
+    (taken,) = journal.take("log", 1, 1000)
     assert (taken.base_offset, taken.last_offset) == (100, 102)
     (batch,) = iter_batches(taken.payload)
     assert [record.offset for record in iter_records(batch)] == [100, 101, 102]
@@ -37,12 +37,12 @@ def test_records_take_consecutive_offsets_and_share_a_batch() -> None:
 def test_replies_leave_only_when_durable_and_in_order() -> None:
     journal = Journal(0, 1_000_000)
     accept(journal, "a", 1)
-    journal.take(0)
+    journal.take("log", 1, 0)
     accept(journal, "a", 2)
     (settled,) = journal.durable()
     assert settled.replies == [(1, "reply 1")]
     assert "a" in journal.pending, "the second record is still in the open batch"
-    journal.take(0)
+    journal.take("log", 1, 0)
     (settled,) = journal.durable()
     assert settled.replies == [(2, "reply 2")]
     assert journal.idle
@@ -52,7 +52,7 @@ def test_replies_leave_only_when_durable_and_in_order() -> None:
 def test_a_reply_without_records_waits_for_its_groups_pending_batch() -> None:
     journal = Journal(0, 1_000_000)
     accept(journal, "a", 1)
-    journal.take(0)
+    journal.take("log", 1, 0)
     accept(journal, "b", 2)
     assert journal.park("a", [(3, "read a")])
     assert not journal.park("c", [(4, "read c")]), "nothing of c is pending"
@@ -64,12 +64,12 @@ def test_the_whole_shard_gate_waits_for_the_newest_batch() -> None:
     journal = Journal(0, 1_000_000)
     assert not journal.park(WHOLE_SHARD, [(1, "list")])
     accept(journal, "a", 2)
-    journal.take(0)
+    journal.take("log", 1, 0)
     accept(journal, "b", 3)
     assert journal.park(WHOLE_SHARD, [(4, "list")])
     (first,) = journal.durable()
     assert (4, "list") not in first.replies
-    journal.take(0)
+    journal.take("log", 1, 0)
     (second,) = journal.durable()
     assert (4, "list") in second.replies
 
@@ -78,7 +78,7 @@ def test_an_atomic_write_never_spans_batches() -> None:
     journal = Journal(0, 400)
     accept(journal, "a", 1, records=3)
     accept(journal, "b", 2, records=3)
-    taken = journal.take(0)
+    taken = journal.take("log", 1, 0)
     assert [(t.base_offset, t.last_offset) for t in taken] == [(0, 2), (3, 5)]
     assert all(len(t.payload) <= 400 for t in taken)
 
@@ -86,7 +86,7 @@ def test_an_atomic_write_never_spans_batches() -> None:
 def test_failure_loses_what_is_open_and_in_flight() -> None:
     journal = Journal(0, 1_000_000)
     accept(journal, "a", 1)
-    journal.take(0)
+    journal.take("log", 1, 0)
     encoded = encode([commit("b", 1)])
     journal.accept(encoded, [(2, "r")], Completion("x"), now_ms=0)
     lost = journal.failed()
@@ -104,7 +104,7 @@ def test_overdue_replies_are_taken_out_once_and_the_records_stay() -> None:
     assert journal.overdue(1001) == [[1]]
     assert journal.overdue(9999) == []
     assert journal.oldest_ms() is None
-    (taken,) = journal.take(0)
+    (taken,) = journal.take("log", 1, 0)
     assert taken.last_offset == 0
     (settled,) = journal.durable()
     assert settled.replies == []
@@ -118,6 +118,6 @@ def test_a_request_that_waits_for_a_call_is_overdue_and_the_call_stays() -> None
     assert journal.oldest_ms() == 1000
     assert journal.overdue(1001) == [[7]]
     assert journal.oldest_ms() is None
-    journal.take(0)
+    journal.take("log", 1, 0)
     (settled,) = journal.durable()
     assert settled.calls == calls

@@ -367,7 +367,7 @@ def test_the_bytes_of_a_marker() -> None:
     """The worked example of docs/spec/offsets-and-log.md#5.3."""
     journal = Journal(9, 1 << 20)
     journal.accept_marker(Marker(1000, 0, True, 3, 1), ["g"], [], 0)
-    (taken,) = journal.take(1_700_000_000_000)
+    (taken,) = journal.take("log", 1, 1_700_000_000_000)
     assert (taken.base_offset, taken.last_offset) == (9, 9)
     assert taken.payload == bytes.fromhex(
         "0000000000000009 00000042 00000000 02 954be106 0030 00000000"
