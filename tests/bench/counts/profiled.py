@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 READS = "get_buffer", "server/"
-"""The function that begins a read, and where it is."""
+"""The function that begins a read, and where it is; older trees have none."""
 RECEIVES = "data_received", "server/connection.py"
 """The function that gets what was read, in an argument `data`."""
 CORRELATION = slice(8, 12)
@@ -41,6 +41,8 @@ class Trace:
         self.requests: dict[int, list[list[tuple[bool, int, CodeType]]]] = defaultdict(list)
         """Of each call: whether the event loop's thread made it, its depth, and the function."""
         self._calls: list[tuple[bool, int, CodeType]] = []
+        self._last: list[tuple[bool, int, CodeType]] | None = None
+        """Those of the last request that has come."""
         self._own: dict[CodeType, bool] = {}
         """Whether a function is groupd's. What its schemas compile has no module name."""
         self._thread = threading.local()
@@ -68,6 +70,9 @@ class Trace:
             self._calls = []
         elif code.co_name == RECEIVES[0] and code.co_filename.endswith(RECEIVES[1]):
             number = int.from_bytes(frame.f_locals["data"][CORRELATION], "big")
+            if self._calls is self._last:
+                self._calls = []
+            self._last = self._calls
             self.requests[number].append(self._calls)
         if code not in self._own:
             self._own[code] = frame.f_globals.get("__name__", "groupd.").startswith("groupd.")
