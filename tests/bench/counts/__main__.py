@@ -1,4 +1,5 @@
-"""Counts the Python calls of one request of each row, beside the numbers that are kept.
+"""Counts the Python calls of one request of each row, and what it allocates, beside the numbers
+that are kept.
 
 With --tree ROW shows the calls of one request instead, indented; with --write keeps the numbers.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from tests.bench.counts import kept
-from tests.bench.counts.rows import ROWS, count
+from tests.bench.counts.rows import ROWS, allocate, count
 from tests.bench.counts.trace import tree
 
 NAMES = [row.name for row in ROWS]
@@ -20,13 +21,15 @@ def main() -> None:
     what.add_argument("--tree", choices=NAMES, metavar="ROW", help=f"one of {', '.join(NAMES)}")
     what.add_argument("--write", action="store_true", help=f"into {kept.FILE.name}")
     options = parser.parse_args()
-    found = count([row for row in ROWS if options.tree in (None, row.name)])
+    rows = [row for row in ROWS if options.tree in (None, row.name)]
+    calls, allocations = count(rows), allocate(rows)
     if options.tree:
-        print(tree(found[options.tree].all))
+        print(tree(calls[options.tree].all) + "\n")
+    found = {row.name: kept.numbers(calls[row.name], allocations[row.name]) for row in rows}
     if options.write:
-        kept.write({name: kept.numbers(calls) for name, calls in found.items()})
+        kept.write(found)
     before = kept.read()
-    print(kept.table({name: (before.get(name, {}), kept.numbers(found[name])) for name in found}))
+    print(kept.table({name: (before.get(name, {}), now) for name, now in found.items()}))
 
 
 if __name__ == "__main__":

@@ -7,20 +7,25 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.bench.counts.rows import Allocations
 from tests.bench.counts.trace import Calls
 
 FILE = Path(__file__).with_name("kept.json")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-MARGIN = 2
-"""Calls. They are exact, so this is for what a small correction costs, not for noise."""
+MARGINS: Mapping[str, tuple[int, float]] = {"peak": (200, 0.03), "blocks": (2, 0.05)}
+"""By what is counted: how much more or less it may be, whichever is more, absolute or as a part."""
+CALLS_MARGIN = 2, 0.0
+"""Calls are exact, so this is for what a small correction costs, not for noise."""
 
 Numbers = Mapping[str, int]
 """Of one row: what is counted, and how many."""
 
 
-def numbers(calls: Calls) -> Numbers:
-    """See `Calls`; those of them that there are."""
+def numbers(calls: Calls, allocations: Allocations) -> Numbers:
+    """See `Calls`, as far as they are known, and `Allocations`; but not the bytes that are left,
+    which depend on when a table grows."""
     found = {"calls": calls.own, "libraries": calls.others, "down": calls.down, "up": calls.up}
+    found |= {"peak": allocations.peak, "blocks": allocations.blocks}
     return {name: number for name, number in found.items() if number is not None}
 
 
@@ -42,14 +47,17 @@ def write(rows: Mapping[str, Numbers]) -> None:
 
 
 def differences(row: str, before: Numbers, now: Numbers) -> Iterator[str]:
-    """What is farther from the number that is kept than `MARGIN`: a line each."""
+    """What is farther from the number that is kept than its margin: a line each."""
     for what in {**before, **now}:
         old, new = before.get(what), now.get(what)
         if old is None or new is None:
             yield f"{row}: {what}: {old} -> {new}: one of them is missing; {WRITE}"
-        elif new > old + MARGIN:
+            continue
+        absolute, part = MARGINS.get(what, CALLS_MARGIN)
+        margin = max(absolute, old * part)
+        if new > old + margin:
             yield f"{row}: {what}: {old} -> {new}: more than before. {RAISE}"
-        elif new < old - MARGIN:
+        elif new < old - margin:
             yield f"{row}: {what}: {old} -> {new}: fewer than before, well done: {WRITE}"
 
 
@@ -63,10 +71,10 @@ RAISE = (
 def table(rows: Mapping[str, tuple[Numbers, Numbers]]) -> str:
     """Rows with the numbers kept and those of today."""
     columns = list(dict.fromkeys(what for pair in rows.values() for part in pair for what in part))
-    lines = [f"{'':20}" + "".join(f"{what:>16}" for what in columns)]
+    lines = [f"{'':20}" + "".join(f"{what:>14}" for what in columns)]
     for row, (before, now) in rows.items():
         cells = (_cell(before.get(what), now.get(what)) for what in columns)
-        lines.append(f"{row:20}" + "".join(f"{cell:>16}" for cell in cells))
+        lines.append(f"{row:20}" + "".join(f"{cell:>14}" for cell in cells))
     return "\n".join(lines)
 
 

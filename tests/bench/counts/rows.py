@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
+from statistics import median_low
+from typing import NamedTuple
 
 from tests.bench import frames
 from tests.bench.counts import trace
@@ -23,7 +26,8 @@ from tests.support.raw import FrameSocket, fetch
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import batch, produce
 
-PROFILED = Path(__file__).parent / "profiled.py"
+PROFILED = Path(__file__).with_name("profiled.py")
+ALLOCATING = Path(__file__).with_name("allocating.py")
 REQUESTS = 30
 """Of each row."""
 WARM_UP = 10
@@ -45,6 +49,15 @@ class Row:
     requests: Requests
     work: tuple[str, str] | None = None
     setting: str = "memory"
+
+
+class Allocations(NamedTuple):
+    """Of one request: the bytes that it needs at most at once, and the bytes and the memory blocks
+    that it leaves behind."""
+
+    peak: int
+    left: int
+    blocks: int
 
 
 MEMORY = ("--store", "memory://")
@@ -132,19 +145,37 @@ def count(rows: Sequence[Row], installed: Path | None = None) -> dict[str, Calls
     """The calls of each row. `installed`: the tree of another commit, whose daemon is asked. Raises
     what a row raises that the daemon cannot do."""
     found: dict[str, Calls] = {}
+    for out, asked in _noted(rows, PROFILED, installed):
+        traced = trace.read(out)
+        found |= {row.name: traced.usual(number, row.work) for number, row in asked}
+    return {row.name: found[row.name] for row in rows}
+
+
+def allocate(rows: Sequence[Row]) -> dict[str, Allocations]:
+    """What most requests of each row allocate."""
+    found: dict[str, Allocations] = {}
+    for out, asked in _noted(rows, ALLOCATING):
+        kept = json.loads(out.read_text())
+        for number, row in asked:
+            found[row.name] = Allocations(*map(median_low, zip(*kept[str(number)], strict=True)))
+    return {row.name: found[row.name] for row in rows}
+
+
+def _noted(
+    rows: Sequence[Row], script: Path, installed: Path | None = None
+) -> Iterator[tuple[Path, list[tuple[int, Row]]]]:
+    """Asks a daemon below `script` for the rows of each setting: what the script wrote, and the
+    rows with the correlation ids of their requests."""
     for setting in SETTINGS:
-        wanted = [row for row in rows if row.setting == setting]
-        if not wanted:
+        asked = list(enumerate((row for row in rows if row.setting == setting), 1))
+        if not asked:
             continue
         with tempfile.TemporaryDirectory(prefix="groupd-counts-") as directory:
-            out = Path(directory) / "trace.json"
-            with started(setting, Path(directory), installed, PROFILED, out) as peer:
-                for number, row in enumerate(wanted, 1):
+            out = Path(directory) / "noted.json"
+            with started(setting, Path(directory), installed, script, out) as peer:
+                for number, row in asked:
                     ask(peer, row, number)
-            traced = trace.read(out)
-            for number, row in enumerate(wanted, 1):
-                found[row.name] = traced.usual(number, row.work)
-    return {row.name: found[row.name] for row in rows}
+            yield out, asked
 
 
 @contextmanager
