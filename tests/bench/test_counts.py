@@ -23,20 +23,20 @@ def test_requests_call_and_allocate_what_is_kept() -> None:
 
 
 def test_within_the_margin_nothing_is_said() -> None:
-    before = {"calls": 100, "peak": 10_000, "blocks": 100}
+    before = {"calls": 100, "peak": 100_000, "blocks": 100}
     for now in (
-        {"calls": 102, "peak": 10_300, "blocks": 105},
-        {"calls": 98, "peak": 9_700, "blocks": 95},
+        {"calls": 102, "peak": 105_000, "blocks": 105},
+        {"calls": 98, "peak": 95_000, "blocks": 95},
     ):
         assert list(kept.differences("commit-1", before, now)) == []
 
 
 def test_more_needs_a_reason_and_fewer_are_kept() -> None:
-    before = {"calls": 100, "peak": 1_000, "down": 30}
-    more, fewer, gone = kept.differences("commit-1", before, {"calls": 103, "peak": 799})
+    before = {"calls": 100, "peak": 10_000, "down": 30}
+    more, fewer, gone = kept.differences("commit-1", before, {"calls": 103, "peak": 9_199})
     assert more.startswith("commit-1: calls: 100 -> 103: more than before.")
     assert "CHANGELOG.md" in more
-    assert fewer.startswith("commit-1: peak: 1000 -> 799: fewer than before, well done: keep")
+    assert fewer.startswith("commit-1: peak: 10000 -> 9199: fewer than before, well done: keep")
     assert gone.startswith("commit-1: down: 30 -> None: one of them is missing")
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 
 from tests.bench.counts import kept
-from tests.bench.counts.rows import ROWS, allocate, count
+from tests.bench.counts.rows import JOINS, ROWS, allocate, count
 from tests.bench.counts.trace import tree
 
-NAMES = [row.name for row in ROWS]
+NAMES = [row.name for row in (*ROWS, *JOINS)]
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     what.add_argument("--tree", choices=NAMES, metavar="ROW", help=f"one of {', '.join(NAMES)}")
     what.add_argument("--write", action="store_true", help=f"into {kept.FILE.name}")
     options = parser.parse_args()
-    rows = [row for row in ROWS if options.tree in (None, row.name)]
+    rows = [row for row in (*ROWS, *JOINS) if row.name == options.tree] or ROWS
     calls, allocations = count(rows), allocate(rows)
     if options.tree:
         print(tree(calls[options.tree].all) + "\n")

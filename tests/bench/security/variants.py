@@ -55,7 +55,7 @@ def start(name: str, path: Path, topics: Mapping[str, int], *, durable: bool) ->
     settings: dict[str, str] = {}
     if variant == "TLS":
         settings = tls_settings(path / "tls")
-        if base == "groupd":
+        if base.startswith("groupd"):
             settings["listeners"] = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
     elif variant:
         settings = dict(ACL_SETTINGS)
