@@ -10,6 +10,7 @@ from tests.bench.counts.rows import ROWS, allocate, count
 from tests.bench.counts.trace import Call, Trace, tree
 
 
+@pytest.mark.timeout(600)  # starts six daemons, slowed down, on a machine that may be busy
 @pytest.mark.skipif(kept.python() != kept.PYTHON, reason=f"numbers of Python {kept.python()}")
 def test_requests_call_and_allocate_what_is_kept() -> None:
     calls, allocations, before = count(ROWS), allocate(ROWS), kept.read()
