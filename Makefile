@@ -10,6 +10,7 @@ ROUNDS ?= 1000
 SEED ?= 1
 UNIT ?= tests/unit
 SECONDS ?= 120
+BASE ?=
 REPORT_LOG := build/demo-log
 VENV := .venv
 BIN := $(VENV)/bin
@@ -54,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo screenshots report oracle
 .PHONY: test-lowest dist nightly nightly-tests mutate
-.PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
+.PHONY: bench bench-quick bench-render bench-diff bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -162,6 +163,9 @@ bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the sm
 
 bench-render: $(STAMPS)/test ## docs/benchmarks.json, what was measured, as tables and pictures into docs/benchmarks.md
 	$(BIN)/python -m tests.bench --render $(ARGS)
+
+bench-diff: $(STAMPS)/test $(GENERATOR) $(MEMBERS) ## This tree beside an older one, ten minutes: BASE=COMMIT; ARGS="--matching commit"
+	$(BIN)/python -m tests.bench.diff $(ARGS) -- "$(BASE)"
 
 bench-self: $(STAMPS)/run ## Throughput and memory of groupd alone, on this machine; ARGS="--help"
 	$(BIN)/python -m tests.bench.self $(ARGS)

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from tests.bench.proc import cpu_seconds, resident_bytes
+from tests.support.toolchain import ROOT
 
 READY_TIMEOUT_S = 30.0
 
@@ -26,9 +28,12 @@ class DaemonProcess:
         data_dir: Path,
         ready_timeout_s: float = READY_TIMEOUT_S,
         installed: Path | None = None,
+        under: Sequence[str | Path] = (),
     ) -> None:
-        """`installed`: the tree of another commit, whose daemon is started."""
+        """`installed`: the tree of another commit, whose daemon is started; `under`: a script that
+        runs the module that it is given, and its first arguments."""
         self._installed = installed
+        self._under = under
         self._ready_timeout_s = ready_timeout_s
         self._flags = flags
         self._data_dir = data_dir
@@ -40,17 +45,19 @@ class DaemonProcess:
         self.admin = ("", 0)
 
     def __enter__(self) -> DaemonProcess:
-        command, env = [sys.executable, "-m", "groupd", "serve"], None
-        if self._installed is not None:
-            env = {**os.environ, "PYTHONPATH": str(self._installed)}
-            # -P: the working directory, which has this tree, is not searched.
-            command[1:3] = ["-P", "-m", _program(self._installed)]
+        tree = self._installed or ROOT
+        # -P: neither the working directory, which has this tree, nor that of a script is searched.
+        command = [sys.executable, "-P", *map(str, self._under or ["-m"]), _program(tree), "serve"]
         command += ["--admin", "127.0.0.1:0"]
         if not any(flag.startswith("listeners=") for flag in self._flags):
             command += ["--listen", "127.0.0.1:0"]
         command += ["--data-dir", str(self._data_dir / "data"), "--log-level", "warning"]
         self._process = subprocess.Popen(
-            [*command, *self._flags], env=env, stdout=subprocess.PIPE, stderr=self._log, text=True
+            [*command, *self._flags],
+            env={**os.environ, "PYTHONPATH": str(tree)},
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
         )
         assert self._process.stdout is not None
         if select.select([self._process.stdout], [], [], self._ready_timeout_s)[0]:

@@ -39,6 +39,7 @@ STARTED: Mapping[str, tuple[str, ...]] = {
     "screenshots": ("ARGS=--bare --pages health --into {scratch}",),
     "bench-pipeline": ("ARGS=--records 1000 --only decoder --directory {scratch}",),
     "bench-render": ("ARGS=--docs {scratch}",),
+    "bench-diff": ("BASE=HEAD", "ARGS=--quick --matching ^Start$"),
     "bench-harness": ("ARGS=--runs 1 --records 1 --fresh 0 --out {scratch}/kept.json",),
     # What these do is tested beside them; here they only start.
     "crash": ("ARGS=--help",),

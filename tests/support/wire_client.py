@@ -53,20 +53,20 @@ class WireClient(FrameSocket):
 
     def send(self, api: str, version: int, fields: Mapping[str, Any]) -> None:
         """Sends one request; `fields` are plain data as in `kio_entities`."""
-        self.socket.sendall(self._frame(api, version, fields))
+        self.socket.sendall(self.frame_of(api, version, fields))
 
     def pipeline(self, requests: Iterable[Request]) -> list[Plain]:
         """Send all of them in one go, then read their replies; {} for a Produce without one."""
         data, answered = b"", []
         for api, version, fields in requests:
-            data += self._frame(api, version, fields)
+            data += self.frame_of(api, version, fields)
             answered.append(not (api == PRODUCE and fields["acks"] == 0))
             if not answered[-1]:
                 self._waiting.pop()
         self.socket.sendall(data)
         return [self.receive() if one else {} for one in answered]
 
-    def _frame(self, api: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    def frame_of(self, api: str, version: int, fields: Mapping[str, Any]) -> bytes:
         """The frame of a request whose reply is waited for from now on."""
         self._correlation += 1
         request = message_class(api, version, "request")

@@ -79,10 +79,10 @@ def _heartbeats(
 def commits(plan: Plan) -> list[Load]:
     """The loads of workload (c): durable against durable, memory against memory."""
     sizes = ((1, QUICK_SIZE),) if plan.quick else COMMITS
-    return [_commit(*size, durable) for durable in (True, False) for size in sizes]
+    return [commit(*size, durable=durable) for durable in (True, False) for size in sizes]
 
 
-def _commit(partitions: int, connections: int, durable: bool) -> Load:
+def commit(partitions: int, connections: int, *, durable: bool) -> Load:
     where = "durable" if durable else "in memory"
     counted = f"{_counted(partitions, 'partition')}, {_counted(connections, 'connection')}"
     return Load(

