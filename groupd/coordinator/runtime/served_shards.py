@@ -1,17 +1,22 @@
 """The shards of one coordinator that this node serves: how it takes them and gives them up, and
-what other parts may see of their logs."""
+what other parts may see of their logs.
+
+A coordinator has many more shards than most brokers use. So a shard whose log was empty at the
+start is made when somebody first asks for it; until then it rests. It takes no time from then: it
+is what it would be if it had been made at the start.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
-from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
+from groupd.coordinator.runtime.shard_state import AbsentShard, CoordinatorState
 from groupd.storage.units import OwnedUnit, Unit
 
 S = TypeVar("S", bound=LogShard[Any])
@@ -23,12 +28,22 @@ class ServedShards(Generic[S]):
 
     `name`: what the shards are called in messages. `make(number, owned)`: returns a shard that is
     not loaded yet; `owned` is its unit in a cluster. The shard must call `wake` whenever its high
-    watermark moves or its state changes.
+    watermark moves or its state changes. `unopened`: the shards that this node serves from the
+    start, whose logs `load` or `rest` are yet to be called for.
     """
 
-    def __init__(self, name: str, make: Callable[[int, OwnedUnit | None], S]) -> None:
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[int, OwnedUnit | None], S],
+        unopened: Iterable[int] = (),
+    ) -> None:
         self.name = name
         self.by_number: dict[int, S] = {}
+        """The shards that were made. `get` makes those that rest."""
+        self.unopened = set(unopened)
+        self._resting: set[int] = set()
+        self._begin: Callable[[S], None]
         self._make = make
         self._waiting: dict[int, set[asyncio.Event]] = {}
 
@@ -37,15 +52,53 @@ class ServedShards(Generic[S]):
         shard = self.by_number[number] = self._make(number, owned)
         return shard
 
+    async def load(self, number: int, opened: Any) -> None:
+        """Make and load an unopened shard. `opened`: see `LogShard.read_log`."""
+        if number in self.unopened:  # else they were closed meanwhile
+            self.unopened.remove(number)
+            await self.take(number).load_first(opened)
+
+    def rest(self, numbers: Iterable[int], begin: Callable[[S], None]) -> None:
+        """Let unopened shards rest: their logs are open and empty. `begin(shard)`: lets a shard
+        that was made serve at once."""
+        self._begin = begin
+        self._resting = self.unopened.intersection(numbers)
+        self.unopened -= self._resting
+        self._wake_all()
+
+    def get(self, number: int) -> S | None:
+        """Returns a shard; one that rests is made. None: this node does not serve it, or not
+        yet."""
+        if number in self._resting:
+            self._resting.remove(number)
+            self._begin(self.take(number))
+        return self.by_number.get(number)
+
+    def close_unmade(self) -> None:
+        """Do not serve any longer the shards that were not made."""
+        self.unopened.clear()
+        self._resting.clear()
+        self._wake_all()
+
     def leave(self, shard: S) -> None:
         """Remove a closed shard, which another node serves from now on."""
         if self.by_number.get(shard.partition) is shard:
             del self.by_number[shard.partition]
 
     @property
+    def states(self) -> list[CoordinatorState]:
+        """The states of all shards of this node, also of those that were not made."""
+        unopened, resting = len(self.unopened), len(self._resting)
+        return [
+            *(one.state for one in self.by_number.values()),
+            *(unopened * (CoordinatorState.LOADING,)),
+            *(resting * (CoordinatorState.ACTIVE,)),
+        ]
+
+    @property
     def loading(self) -> int:
         """How many shards do not serve yet."""
-        return sum(one.state is not CoordinatorState.ACTIVE for one in self.by_number.values())
+        return sum(state is not CoordinatorState.ACTIVE for state in self.states)
 
     @property
     def failed(self) -> list[str]:
@@ -87,6 +140,8 @@ class ServedShards(Generic[S]):
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard does not serve here."""
+        if partition in self._resting:
+            return 0, 0
         shard = self.by_number.get(partition)
         if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return None
@@ -115,28 +170,36 @@ class ServedShards(Generic[S]):
         for event in self._waiting.get(partition, ()):
             event.set()
 
+    def _wake_all(self) -> None:
+        for partition in self._waiting:
+            self.wake(partition)
 
-Shard = GroupLogShard | ForeignShard
+
+Shard = GroupLogShard | AbsentShard
 
 
 class GroupShards(ServedShards[GroupLogShard]):
-    """The shards of groups. `count`: of all shards, on this node or on others."""
+    """The shards of groups."""
 
-    def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], GroupLogShard]) -> None:
-        super().__init__("shards", make)
+    def __init__(
+        self, make: Callable[[int, OwnedUnit | None], GroupLogShard], unopened: Iterable[int] = ()
+    ) -> None:
+        super().__init__("shards", make, unopened)
         self.in_order: list[GroupLogShard] = []
-        """The shards of this process, by partition. The list object itself stays the same."""
-        self.shards_by_partition: list[Shard] = [ForeignShard(number) for number in range(count)]
-        """All shards, by partition; those of other nodes are `ForeignShard`s."""
+        """The shards that were made, by partition. The list object itself stays the same."""
+
+    def asked(self, number: int) -> Shard:
+        """The same as `get`, with an `AbsentShard` for a shard that this process does not serve."""
+        state = CoordinatorState.LOADING if number in self.unopened else CoordinatorState.CLOSED
+        return self.get(number) or AbsentShard(number, state)
 
     def take(self, number: int, owned: OwnedUnit | None = None) -> GroupLogShard:
-        shard = self.shards_by_partition[number] = super().take(number, owned)
+        shard = super().take(number, owned)
         insort(self.in_order, shard, key=lambda one: one.partition)
         return shard
 
     def leave(self, shard: GroupLogShard) -> None:
-        if self.shards_by_partition[shard.partition] is shard:
-            self.shards_by_partition[shard.partition] = ForeignShard(shard.partition)
+        if self.by_number.get(shard.partition) is shard:
             self.in_order.remove(shard)
         super().leave(shard)
 
@@ -149,4 +212,7 @@ class GroupShards(ServedShards[GroupLogShard]):
 
     def producers(self, partition: int) -> ProducerStates | None:
         """The producers of the shard's log and their transactions; None while it does not serve."""
-        return None if self.state(partition) is None else self.by_number[partition].producers
+        shard = self.get(partition)
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
+            return None
+        return shard.producers
