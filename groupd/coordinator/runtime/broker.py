@@ -30,7 +30,13 @@ from groupd.coordinator.runtime.ownership import Ownership, SingleNodeOwnership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.request_tasks import RequestTasks
 from groupd.coordinator.runtime.served_shards import GroupShards, Shard
-from groupd.coordinator.runtime.shard_log import open_shard_logs
+from groupd.coordinator.runtime.shard_log import (
+    ShardLog,
+    both_logs,
+    is_empty,
+    open_shard_logs,
+    shard_log,
+)
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, GroupLogShard
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
@@ -146,14 +152,19 @@ class Broker:
         """Load every shard whose log is not empty. A shard that cannot be loaded is tried again
         later. Raises LogError."""
         self.started = True
-        if not self.served.unopened:
+        numbers = sorted(self.served.unopened)
+        if not numbers:
             return
-        opened = await open_shard_logs(self._logs, sorted(self.served.unopened))
+        opened = await open_shard_logs(self._logs, numbers)
         now = self.clock.now()
-        empty = [number for number, log in opened.items() if log.empty]
-        self.served.rest(empty, lambda shard: shard.begin(opened[shard.partition], now))
+
+        def log_of(number: int) -> ShardLog:
+            return shard_log(*both_logs(opened, number))
+
+        empty = [number for number in numbers if is_empty(*both_logs(opened, number))]
+        self.served.rest(empty, lambda shard: shard.begin(log_of(shard.partition), now))
         for number in sorted(self.served.unopened):
-            await self.served.load(number, opened[number])
+            await self.served.load(number, log_of(number))
 
     @property
     def idle(self) -> bool:
