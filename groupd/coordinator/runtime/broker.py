@@ -30,13 +30,7 @@ from groupd.coordinator.runtime.ownership import Ownership, SingleNodeOwnership
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.request_tasks import RequestTasks
 from groupd.coordinator.runtime.served_shards import GroupShards, Shard
-from groupd.coordinator.runtime.shard_log import (
-    ShardLog,
-    both_logs,
-    is_empty,
-    open_shard_logs,
-    shard_log,
-)
+from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import DELETED_TOPICS_MAX, GroupLogShard
 from groupd.coordinator.runtime.shard_state import (
     CoordinatorState,
@@ -156,15 +150,10 @@ class Broker:
         if not numbers:
             return
         opened = await open_shard_logs(self._logs, numbers)
-        now = self.clock.now()
-
-        def log_of(number: int) -> ShardLog:
-            return shard_log(*both_logs(opened, number))
-
-        empty = [number for number in numbers if is_empty(*both_logs(opened, number))]
-        self.served.rest(empty, lambda shard: shard.begin(log_of(shard.partition), now))
+        empty, now = [one for one in numbers if opened[one].empty], self.clock.now()
+        self.served.rest(empty, lambda shard: shard.begin(opened[shard.partition], now))
         for number in sorted(self.served.unopened):
-            await self.served.load(number, log_of(number))
+            await self.served.load(number, opened[number])
 
     @property
     def idle(self) -> bool:

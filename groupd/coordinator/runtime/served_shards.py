@@ -1,9 +1,8 @@
 """The shards of one coordinator that this node serves: how it takes them and gives them up, and
 what other parts may see of their logs.
 
-A coordinator has many more shards than most brokers use. So a shard whose log was empty at the
-start is made when somebody first asks for it; until then it rests. It takes no time from then: it
-is what it would be if it had been made at the start.
+Few brokers use most of their shards. A shard whose log was empty at the start rests until somebody
+asks for it. It is made then, as it would have been at the start.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ServedShards(Generic[S]):
     `name`: what the shards are called in messages. `make(number, owned)`: returns a shard that is
     not loaded yet; `owned` is its unit in a cluster. The shard must call `wake` whenever its high
     watermark moves or its state changes. `unopened`: the shards that this node serves from the
-    start, whose logs `load` or `rest` are yet to be called for.
+    start, until `load` or `rest` is called for them.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class ServedShards(Generic[S]):
         self._begin = begin
         self._resting = self.unopened.intersection(numbers)
         self.unopened -= self._resting
-        self._wake_all()
 
     def get(self, number: int) -> S | None:
         """Returns a shard; one that rests is made. None: this node does not serve it, or not
@@ -75,10 +73,15 @@ class ServedShards(Generic[S]):
         return self.by_number.get(number)
 
     def close_unmade(self) -> None:
-        """Do not serve any longer the shards that were not made."""
+        """Give up the shards that were not made."""
         self.unopened.clear()
         self._resting.clear()
-        self._wake_all()
+        for number in self._waiting:
+            self.wake(number)
+
+    def absence(self, number: int) -> CoordinatorState:
+        """The state of a shard that `get` does not return."""
+        return CoordinatorState.LOADING if number in self.unopened else CoordinatorState.CLOSED
 
     def leave(self, shard: S) -> None:
         """Remove a closed shard, which another node serves from now on."""
@@ -88,12 +91,9 @@ class ServedShards(Generic[S]):
     @property
     def states(self) -> list[CoordinatorState]:
         """The states of all shards of this node, also of those that were not made."""
-        unopened, resting = len(self.unopened), len(self._resting)
-        return [
-            *(one.state for one in self.by_number.values()),
-            *(unopened * (CoordinatorState.LOADING,)),
-            *(resting * (CoordinatorState.ACTIVE,)),
-        ]
+        made = [one.state for one in self.by_number.values()]
+        made += len(self.unopened) * [CoordinatorState.LOADING]
+        return made + len(self._resting) * [CoordinatorState.ACTIVE]
 
     @property
     def loading(self) -> int:
@@ -170,10 +170,6 @@ class ServedShards(Generic[S]):
         for event in self._waiting.get(partition, ()):
             event.set()
 
-    def _wake_all(self) -> None:
-        for partition in self._waiting:
-            self.wake(partition)
-
 
 Shard = GroupLogShard | AbsentShard
 
@@ -190,8 +186,7 @@ class GroupShards(ServedShards[GroupLogShard]):
 
     def asked(self, number: int) -> Shard:
         """The same as `get`, with an `AbsentShard` for a shard that this process does not serve."""
-        state = CoordinatorState.LOADING if number in self.unopened else CoordinatorState.CLOSED
-        return self.get(number) or AbsentShard(number, state)
+        return self.get(number) or AbsentShard(number, self.absence(number))
 
     def take(self, number: int, owned: OwnedUnit | None = None) -> GroupLogShard:
         shard = super().take(number, owned)

@@ -11,7 +11,7 @@ the history may lack tombstones for records that the compacted log still has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -43,6 +43,10 @@ class ShardLog(Struct):
     """The compacted log cannot be used and must be made again."""
 
     @property
+    def empty(self) -> bool:
+        return not self.next_offset and not self.compacted.clean_offset
+
+    @property
     def compacted_end(self) -> int:
         """The offset up to which the compacted log stands for the history; 0 if it does not."""
         end = self.compacted.clean_offset
@@ -51,32 +55,27 @@ class ShardLog(Struct):
 
 async def open_shard_logs(
     logs: PartitionLogs, partitions: Sequence[int], owned: OwnedUnit | None = None
-) -> Mapping[str, LogState]:
-    """Take ownership of the logs of shards, in one transaction. Returns both logs of each, by name.
-    In a cluster only one shard is opened at a time, whose unit is `owned`. Raises LogError."""
+) -> dict[int, ShardLog]:
+    """Take ownership of the logs of shards, in one transaction. In a cluster only one shard is
+    opened at a time, whose unit is `owned`. Raises LogError."""
     names = [name(p) for name in (offsets_log_name, compacted_log_name) for p in partitions]
-    return await logs.open_many(names, owned)
+    opened = await logs.open_many(names, owned)
+    return {
+        partition: shard_log(
+            opened[offsets_log_name(partition)], opened[compacted_log_name(partition)], owned
+        )
+        for partition in partitions
+    }
 
 
 async def open_shard_log(
     logs: PartitionLogs, partition: int, owned: OwnedUnit | None = None
 ) -> ShardLog:
-    opened = await open_shard_logs(logs, [partition], owned)
-    return shard_log(*both_logs(opened, partition), owned)
-
-
-def both_logs(opened: Mapping[str, LogState], partition: int) -> tuple[LogState, LogState]:
-    """The history and the compacted log of a shard, out of what `open_shard_logs` has returned."""
-    return opened[offsets_log_name(partition)], opened[compacted_log_name(partition)]
+    return (await open_shard_logs(logs, [partition], owned))[partition]
 
 
 def shard_log(history: LogState, compacted: LogState, owned: OwnedUnit | None = None) -> ShardLog:
     return ShardLog(_owned(history), _owned(compacted), history.next_offset, owned)
-
-
-def is_empty(history: LogState, compacted: LogState) -> bool:
-    """Whether the two logs of a shard have nothing to load."""
-    return not history.next_offset and not compacted.clean_offset
 
 
 def _owned(state: LogState) -> OwnedLog:

@@ -170,14 +170,8 @@ def _loaded(
     machine: GroupCoordinatorShard, outcome: Outcome, records: int, opened: ShardLog
 ) -> LoadedMachine[GroupCoordinatorShard]:
     history = opened.history
-    return LoadedMachine(
-        machine,
-        outcome,
-        records,
-        history.start_offset,
-        opened.next_offset,
-        history.owner_epoch,
-    )
+    start, end = history.start_offset, opened.next_offset
+    return LoadedMachine(machine, outcome, records, start, end, history.owner_epoch)
 
 
 class ShardReplyValidity:

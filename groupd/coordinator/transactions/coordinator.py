@@ -21,7 +21,7 @@ from groupd.coordinator.producers.transactions import MarkerTarget, Transactiona
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.served_shards import ServedShards
-from groupd.coordinator.runtime.shard_state import RuntimeParts
+from groupd.coordinator.runtime.shard_state import REFUSALS, RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.loading import LegacyLog
 from groupd.coordinator.transactions.markers import MarkerCounts
@@ -187,11 +187,7 @@ class TransactionCoordinator:
         number = partition_for(transactional_id, self._shard_count)
         shard = self.served.get(number)
         if shard is None:
-            raise ApiError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                if number in self.served.unopened
-                else ErrorCode.NOT_COORDINATOR
-            )
+            raise ApiError(REFUSALS[self.served.absence(number)])
         return shard
 
     # Requests -----------------------------------------------------------------------------
