@@ -30,7 +30,7 @@ from groupd.storage.log import (
 from groupd.storage.units import OwnedUnit
 
 
-class _Log(Struct):
+class _Log(Struct, gc=False):  # it holds nothing that could refer back to it
     owner_epoch: int = 0
     start_offset: int = 0
     next_offset: int = 0

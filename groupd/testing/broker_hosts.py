@@ -85,9 +85,10 @@ class LoopThread:
         self._closed = False
 
     def start(self) -> Future[Any]:
-        """Begin to start the broker. The future has the result None, or an error."""
+        """Begin to start the broker. The future has the result of `Operations.addresses`, or an
+        error."""
         self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self._engine.start(), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._start(), self._loop)
 
     def call(self, name: str, *args: Any, **options: Any) -> Future[Any]:
         """Call the method `name` of `Operations`. Raises HarnessError if the broker is closed."""
@@ -107,6 +108,10 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+    async def _start(self) -> Any:
+        await self._engine.start()
+        return await self._operations.addresses()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

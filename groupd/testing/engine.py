@@ -225,14 +225,14 @@ class Engine:
     def group(self, group_id: str) -> Group | None:
         """The live group; None if there is none, or while its shard does not serve."""
         shard = self.broker.own_shard_of(group_id)
-        if shard.state is not CoordinatorState.ACTIVE:
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return None
         return shard.shard.state.groups.get(group_id)
 
     def describe(self, group_id: str) -> GroupDescription | None:
         """The group as `/groups/{id}` of the admin port shows it."""
         shard = self.broker.own_shard_of(group_id)
-        if shard.state is not CoordinatorState.ACTIVE:
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return None
         found = inspect(shard, group_id, self.clock.now())
         return cast("GroupDescription | None", found)
@@ -240,7 +240,7 @@ class Engine:
     def rests(self, group_id: str) -> bool:
         """Whether everything that the coordinator knows of the group is durable."""
         shard = self.broker.own_shard_of(group_id)
-        return shard.is_settled(group_id)
+        return shard is not None and shard.is_settled(group_id)
 
     def acknowledged(self, group_id: str, member_id: str) -> int:
         """The highest epoch that the member has named in a heartbeat; 0 if it has named none."""

@@ -186,8 +186,7 @@ class GroupCoordinator(ClientCalls):
         except ValueError as error:  # a wrong setting or clock mode
             raise error.with_traceback(None) from None
         try:
-            result_of(made._host.start())
-            made._addresses = made._call("addresses")
+            made._addresses = result_of(made._host.start())
         except BaseException:
             made.close()
             raise

@@ -251,8 +251,9 @@ class Recipes:
 
     def _session_ms(self, group: str, member_id: str) -> int:
         live = self._engine.group(group)
-        state = self._engine.broker.own_shard_of(group).shard.state
-        session = None if live is None else type_of(live).session(state, live, member_id)
+        shard, session = self._engine.broker.own_shard_of(group), None
+        if live is not None and shard is not None:
+            session = type_of(live).session(shard.shard.state, live, member_id)
         if session is None:
             raise HarnessError(f"member {member_id} of group {group} has no session")
         return session[1]

@@ -147,14 +147,13 @@ def _code(codes: Any, text: str, what: str, rule: str) -> IntEnum:
 def upsertions(
     users: Mapping[str, str], mechanisms: Iterable[str]
 ) -> list[AlterUserScramCredentialsRequest]:
-    """The requests that make `users` (name -> password): one for each mechanism, because a request
-    may name a user only once. Hashing takes long, so never call this on an event loop."""
+    """The requests that make `users` (name -> password, not empty): one for each mechanism, because
+    a request may name a user only once. Hashing takes long, so never call this on an event loop."""
     return [
         AlterUserScramCredentialsRequest(
             (), tuple(_upsertion(user, password, mechanism) for user, password in users.items())
         )
         for mechanism in mechanisms
-        if users
     ]
 
 
@@ -173,7 +172,8 @@ def deletions(user: str, mechanisms: Iterable[str]) -> list[AlterUserScramCreden
 
 async def add_users_and_acls(ask: Ask, secured: Secured) -> None:
     """Make the users and ACLs that the broker was started with. Raises RequestRefused."""
-    await add_scram_users(ask, secured.users, secured.scram_mechanisms)
+    if secured.users:
+        await add_scram_users(ask, secured.users, secured.scram_mechanisms)
     if secured.acls:
         await add_acls(ask, secured.acls)
 

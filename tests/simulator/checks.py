@@ -80,7 +80,7 @@ class Checks:
         if client.tainted or not client.running or process is None or not process.alive:
             return
         runtime = process.shard_of(client.group_id)
-        if runtime.state is not CoordinatorState.ACTIVE:
+        if runtime is None or runtime.state is not CoordinatorState.ACTIVE:
             return
         group = runtime.shard.state.groups.get(client.group_id)
         if isinstance(group, ConsumerGroup) and isinstance(client, ConsumerClient):

@@ -23,6 +23,8 @@ def unsettled(simulation: Simulation) -> str:
     for runtime in process.broker.shards:
         if runtime.state is not CoordinatorState.ACTIVE:
             return f"shard {runtime.partition} is {runtime.state.value}"
+    if process.broker.served.loading:
+        return "the logs of shards are being opened"
     for group_id in simulation.group_ids:
         running = [one for one in simulation.clients if one.group_id == group_id and one.running]
         why = _unsettled_group(simulation, group_id, running) if running else ""
@@ -33,7 +35,7 @@ def unsettled(simulation: Simulation) -> str:
 
 def _unsettled_group(simulation: Simulation, group_id: str, running: list[Client]) -> str:
     assert simulation.process is not None
-    group = simulation.process.shard_of(group_id).shard.state.groups.get(group_id)
+    group = simulation.process.group(group_id)
     if not isinstance(group, ConsumerGroup | ClassicGroup):
         return "no such group"
     if group.state_name() != "Stable":

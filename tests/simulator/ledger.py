@@ -188,8 +188,7 @@ class Ledger:
     def _may_commit(self, call: Call, request: OffsetCommitRequest) -> bool:
         """The rule in its own words: the member is there and has had the partition since the
         epoch it speaks of; a classic one speaks of the current generation."""
-        runtime = call.connection.process.shard_of(request.group_id)
-        group = runtime.shard.state.groups.get(request.group_id)
+        group = call.connection.process.group(request.group_id)
         said = request.generation_or_epoch
         if isinstance(group, ClassicGroup):
             return request.member_id in group.members and said == group.generation
@@ -218,8 +217,9 @@ class Ledger:
         """A member passes with its epoch, and with the one before if it may have missed a reply:
         then it owns nothing but what it was given. Nobody takes an instance that is in use."""
         runtime = call.connection.process.shard_of(request.group_id)
-        group = runtime.shard.state.groups.get(request.group_id)
-        if runtime.state is not CoordinatorState.ACTIVE or not isinstance(group, ConsumerGroup):
+        group = call.connection.process.group(request.group_id)
+        active = runtime is not None and runtime.state is CoordinatorState.ACTIVE
+        if not active or not isinstance(group, ConsumerGroup):
             return None
         if request.member_epoch == 0:
             owner = group.static_member(request.instance_id) if request.instance_id else None
@@ -316,8 +316,7 @@ class Ledger:
             return
         # A generation that was not yet durable when the shard was rebuilt is used again, and so
         # are those of a group that was deleted.
-        shard = call.connection.process.shard_of(request.group_id).shard
-        place = (shard.state.groups.get(request.group_id), reply.generation_id)
+        place = (call.connection.process.group(request.group_id), reply.generation_id)
         known = self._leaders.setdefault(place, reply.leader)
         if known != reply.leader:
             raise Violation(

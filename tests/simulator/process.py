@@ -15,6 +15,7 @@ import structlog
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
@@ -172,8 +173,13 @@ class Process:
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         self.loop.enter(lambda: self.broker.on_group_configs(group_id, configs))
 
-    def shard_of(self, group_id: str) -> GroupLogShard:
-        return self.broker.shard_of(group_id)
+    def shard_of(self, group_id: str) -> GroupLogShard | None:
+        """None while the logs of the shards are opened."""
+        return self.broker.own_shard_of(group_id)
+
+    def group(self, group_id: str) -> Group | None:
+        shard = self.shard_of(group_id)
+        return None if shard is None else shard.shard.state.groups.get(group_id)
 
     # Ends
 

@@ -26,9 +26,9 @@ def asked(member: ConsumerGroupMember) -> tuple[Ledger, Call]:
     """A heartbeat of `member` that has come in with its epoch and is not answered yet."""
     group = ConsumerGroup("g")
     group.members[member.member_id] = member
-    shard = SimpleNamespace(state=SimpleNamespace(groups={"g": group}))
-    runtime = SimpleNamespace(state=CoordinatorState.ACTIVE, shard=shard)
-    connection = SimpleNamespace(process=SimpleNamespace(shard_of=lambda group_id: runtime))
+    runtime = SimpleNamespace(state=CoordinatorState.ACTIVE)
+    process = SimpleNamespace(shard_of=lambda group_id: runtime, group={"g": group}.get)
+    connection = SimpleNamespace(process=process)
     request = ConsumerGroupHeartbeatRequest("g", member.member_id, member.member_epoch)
     call = Call("c", 1, request, 1, cast(Any, connection), lambda reply: None)
     ledger = Ledger(cast(Any, None))

@@ -107,7 +107,9 @@ class Soak:
 
     def transactions(self) -> TransactionShard:
         """The one shard of transactional ids."""
-        return self.daemon.parts.transactions.shards[0]
+        shard = self.daemon.parts.transactions.served.get(0)
+        assert shard is not None
+        return shard
 
     async def ask(self, request: Any, version: int) -> Any:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

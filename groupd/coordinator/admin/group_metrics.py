@@ -79,11 +79,12 @@ class GroupMetrics(Collector):
         yield from self._durations()
 
     def _shards(self) -> Iterable[Metric]:
-        states = count_states(shard.state for shard in self._broker.shards)
-        yield labelled(PREFIX + "num_partitions", "Shards by state.", "state", states)
+        states = self._broker.served.states
+        counts = count_states(states)
+        yield labelled(PREFIX + "num_partitions", "Shards by state.", "state", counts)
         times = [shard.load_ms for shard in self._broker.shards] or [0]
         yield gauge(PREFIX + "partition_load_time_max", "Longest load of a shard, ms.", max(times))
-        mean = sum(times) / len(times)
+        mean = sum(times) / max(len(states), 1)
         yield gauge(PREFIX + "partition_load_time_avg", "Mean load of a shard, ms.", mean)
 
     def _groups(self) -> Iterable[Metric]:
@@ -158,7 +159,7 @@ def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
     """Counts the groups, and stops after every few hundred. Each group counts once, with the state
     that it has when it is reached. A group that is deleted meanwhile counts with its last state."""
     counts = GroupCounts()
-    for shard in broker.shards:
+    for shard in list(broker.shards):
         counts.offsets += shard.shard.offset_count()
         for groups in chunks(list(shard.shard.state.groups.values()), GROUPS_PER_STEP):
             counts.by_state.update((group.type_name, group.state_name()) for group in groups)

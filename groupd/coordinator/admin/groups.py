@@ -163,8 +163,8 @@ class GroupRoutes:
         timeline, pace = self._broker.events.timeline, Pace()
         for group_id, partition in found:
             yield from timeline.find_last(group_id, pace)
-            shard = self._broker.shards_by_partition[partition]
-            if isinstance(shard, GroupLogShard):
+            shard = self._broker.served.by_number.get(partition)
+            if shard is not None:
                 group = shard.shard.state.groups.get(group_id)
                 if group is None:
                     yield None

@@ -188,7 +188,7 @@ class LagCollector(Collector):
         return watched
 
     def _of_groups(self, most: int, of_group: OfGroup) -> Iterator[Labelled]:
-        for shard in self._broker.shards:
+        for shard in list(self._broker.shards):
             for group_id, group in list(shard.shard.state.groups.items()):
                 if most <= 0:
                     return

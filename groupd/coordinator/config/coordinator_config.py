@@ -142,7 +142,9 @@ FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
 
 
 def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> CoordinatorConfig:
-    """`base` with the given settings, by Kafka's keys. Raises ConfigError."""
+    """`base`, which is valid, with the given settings, by Kafka's keys. Raises ConfigError."""
+    if not settings:
+        return base
     changes: dict[str, Any] = {}
     overrides = dict(base.listener_overrides)
     for key, text in settings.items():

@@ -65,7 +65,7 @@ class HealthSource:
             "uptime_s": (now.monotonic_ms - self._since_ms) // 1000,
             "version": __version__,
             "not_ready": parts.not_ready(),
-            "shards": count_states(shard.state for shard in broker.shards),
+            "shards": count_states(broker.served.states),
             "loop": {
                 "longest_ms_last_minute": round(parts.stalls.longest_ns() / 1e6, 1),
                 "delays": parts.stalls.delays,

@@ -202,7 +202,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
     as Kafka's `shouldExpire` says."""
     on_loaded: Callable[[ShardState, Instant], Outcome] = _no_outcome
     """The log is replayed, and `state.image` may be newer than the records. Sets the deadlines, and
-    repeats the `calls` that are still open according to the records.
+    repeats the `calls` that are still open according to the records. If the log is empty, this
+    happens when somebody first asks for the shard.
 
     The outcomes of all types are merged into one, in the order of `GROUP_TYPES`, and all their
     records are one batch: if they do not fit, nothing of the outcome happens, for any type. So the
@@ -211,7 +212,8 @@ class GroupType(Struct, frozen=True, kw_only=True):
     and sets itself again."""
     on_metadata: Callable[[ShardState, MetadataDelta, Instant], Outcome] = _no_outcome
     """Topics have changed: `state.image` is new, and the delta says what is new in it. It is not
-    called while the shard is loading. For its outcome the same holds as for `on_loaded`."""
+    called while the shard is loading, nor before somebody asks for one whose log was empty. For its
+    outcome the same holds as for `on_loaded`."""
     unload: Callable[[ShardState], Outcome] = _no_outcome
     """The shard is given up. The outcome only has urgent replies, to all parked requests."""
 

@@ -128,7 +128,7 @@ class Liveness:
     def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:
         group_id, member_id = key
         runtime = broker.own_shard_of(group_id)
-        if runtime.state is not CoordinatorState.ACTIVE:
+        if runtime is None or runtime.state is not CoordinatorState.ACTIVE:
             return
         state = runtime.shard.state
         group = state.groups.get(group_id)

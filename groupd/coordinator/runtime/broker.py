@@ -99,10 +99,11 @@ class Broker:
         self.processing = Durations()
         self.tasks = RequestTasks(self.ownership, clock, self.work)
         self.events = EventSink(clock)
-        count = config.offsets_topic_num_partitions
-        self.served = GroupShards(count, self._make_runtime)
+        self.shard_count = config.offsets_topic_num_partitions
+        """How many shards there are, on this node or on others."""
+        served = range(self.shard_count if ownership is None else 0)
+        self.served = GroupShards(self._make_runtime, served)
         self.shards = self.served.in_order
-        self.shards_by_partition = self.served.shards_by_partition
         self.progress_listeners: list[Callable[[int], None]] = [self.served.wake]
         """Each is called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
@@ -116,9 +117,6 @@ class Broker:
         self._deleted: deque[TopicDeletion] = deque(maxlen=DELETED_TOPICS_MAX)
         self._shard_parts = self._made_shard_parts()
         self.calls = self._shard_parts.parts.calls
-        if ownership is None:
-            for partition in range(count):
-                self.served.take(partition)
         self.expiry = ProducerExpiry(config, clock, lambda: [one.producers for one in self.shards])
 
     def _make_runtime(self, partition: int, owned: OwnedUnit | None) -> GroupLogShard:
@@ -145,13 +143,17 @@ class Broker:
         self.expiry.start()
 
     async def load(self) -> None:
-        """Load every shard. A shard that cannot be loaded is tried again later. Raises LogError."""
+        """Load every shard whose log is not empty. A shard that cannot be loaded is tried again
+        later. Raises LogError."""
         self.started = True
-        if not self.shards:
+        numbers = sorted(self.served.unopened)
+        if not numbers:
             return
-        opened = await open_shard_logs(self._logs, [shard.partition for shard in self.shards])
-        for shard in self.shards:
-            await shard.load_first(opened[shard.partition])
+        opened = await open_shard_logs(self._logs, numbers)
+        empty, now = [one for one in numbers if opened[one].empty], self.clock.now()
+        self.served.rest(empty, lambda shard: shard.begin(opened[shard.partition], now))
+        for number in sorted(self.served.unopened):
+            await self.served.load(number, opened[number])
 
     @property
     def idle(self) -> bool:
@@ -159,7 +161,7 @@ class Broker:
         more than read."""
         if self.writer.busy or self.tasks.busy:
             return False
-        return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
+        return CoordinatorState.LOADING not in self.served.states
 
     async def close(self) -> None:
         """Refuse new requests, make durable and answer what is under way, then stop."""
@@ -167,6 +169,7 @@ class Broker:
         await self.expiry.close()
         self.tasks.close()
         self.calls.close()
+        self.served.close_unmade()
         for shard in self.shards:
             shard.close()
         for shard in self.shards:
@@ -213,11 +216,12 @@ class Broker:
         self.tasks.forget(waiter)
 
     def shard_of(self, group_id: str) -> Shard:
-        return self.shards_by_partition[partition_for(group_id, len(self.shards_by_partition))]
+        number = partition_for(group_id, self.shard_count)
+        return self.served.by_number.get(number) or self.served.asked(number)
 
-    def own_shard_of(self, group_id: str) -> GroupLogShard:
-        """The same as `shard_of`, for a broker that serves all shards itself."""
-        return self.shards[partition_for(group_id, len(self.shards))]
+    def own_shard_of(self, group_id: str) -> GroupLogShard | None:
+        """The same as `shard_of`; None if this broker does not serve the shard, or not yet."""
+        return self.served.get(partition_for(group_id, self.shard_count))
 
     def ask(self, shard: Shard, context: RequestContext, part: Waiter) -> None:
         """Let a shard answer `part`, one part of a request."""
@@ -253,7 +257,9 @@ class Broker:
             self.group_configs[group_id] = configs
         else:
             self.group_configs.pop(group_id, None)
-        self.shard_of(group_id).set_group_configs(group_id, configs)
+        shard = self.served.by_number.get(partition_for(group_id, self.shard_count))
+        if shard is not None:
+            shard.set_group_configs(group_id, configs)
 
     def on_broker_configs(self, values: Mapping[str, str]) -> None:
         """Take the broker settings that clients can change, as they are now."""

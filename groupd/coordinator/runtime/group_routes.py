@@ -32,7 +32,7 @@ from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.dispatch import PIECE, ask_in_pieces, to_group
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
-from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part, no_reply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest
@@ -156,7 +156,7 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
     waiter = context.token
     if not broker.started:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    elif any(shard.state is CoordinatorState.LOADING for shard in broker.shards):
+    elif CoordinatorState.LOADING in broker.served.states:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     else:
         broker.work.answer(waiter, _list(broker, context, request))
@@ -199,7 +199,7 @@ def _listed(
     for shard, part in zip(shards, parts, strict=True):
         if not part.error:
             listed.append(part.groups)
-        elif not isinstance(broker.shards_by_partition[shard.partition], ForeignShard):
+        elif shard.partition in broker.served.by_number:
             return ListGroupsReply(part.error)
     count = sum(map(len, listed))
     return ListGroupsReply(groups=Lazily(count, lambda: merge(*listed, key=attrgetter("group_id"))))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import structlog
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Outcome
+from groupd.coordinator.core.types import Instant, Outcome
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.clock import Clock
@@ -87,13 +87,18 @@ async def load_anew(
     shard, producers, records = await load_shard(make_shard, logs, opened)
     # Topics and group configs may have changed while the log was read.
     bring_up_to_date(shard)
+    return Loaded(shard, producers, timers_started(shard, opened, clock.now()), records)
+
+
+def timers_started(shard: GroupCoordinatorShard, opened: ShardLog, now: Instant) -> Outcome:
+    """Start the timers of a shard that has its state. Returns what is to be done. Raises
+    LoadFailed."""
     name = opened.history.name
     try:
-        outcome = shard.on_loaded(clock.now())
+        return shard.on_loaded(now)
     except Exception as error:
         log.exception("shard cannot start its timers", log=name)
         raise LoadFailed(f"{name}: {type(error).__name__}: {error}") from error
-    return Loaded(shard, producers, outcome, records)
 
 
 async def load_shard(

@@ -1,17 +1,21 @@
 """The shards of one coordinator that this node serves: how it takes them and gives them up, and
-what other parts may see of their logs."""
+what other parts may see of their logs.
+
+Few brokers use most of their shards. A shard whose log was empty at the start rests until somebody
+asks for it. It is made then, as it would have been at the start.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
-from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
+from groupd.coordinator.runtime.shard_state import AbsentShard, CoordinatorState
 from groupd.storage.units import OwnedUnit, Unit
 
 S = TypeVar("S", bound=LogShard[Any])
@@ -23,12 +27,22 @@ class ServedShards(Generic[S]):
 
     `name`: what the shards are called in messages. `make(number, owned)`: returns a shard that is
     not loaded yet; `owned` is its unit in a cluster. The shard must call `wake` whenever its high
-    watermark moves or its state changes.
+    watermark moves or its state changes. `unopened`: the shards that this node serves from the
+    start, until `load` or `rest` is called for them.
     """
 
-    def __init__(self, name: str, make: Callable[[int, OwnedUnit | None], S]) -> None:
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[int, OwnedUnit | None], S],
+        unopened: Iterable[int] = (),
+    ) -> None:
         self.name = name
         self.by_number: dict[int, S] = {}
+        """The shards that were made. `get` makes those that rest."""
+        self.unopened = set(unopened)
+        self._resting: set[int] = set()
+        self._begin: Callable[[S], None]
         self._make = make
         self._waiting: dict[int, set[asyncio.Event]] = {}
 
@@ -37,15 +51,54 @@ class ServedShards(Generic[S]):
         shard = self.by_number[number] = self._make(number, owned)
         return shard
 
+    async def load(self, number: int, opened: Any) -> None:
+        """Make and load an unopened shard. `opened`: see `LogShard.read_log`."""
+        if number in self.unopened:  # else they were closed meanwhile
+            self.unopened.remove(number)
+            await self.take(number).load_first(opened)
+
+    def rest(self, numbers: Iterable[int], begin: Callable[[S], None]) -> None:
+        """Let unopened shards rest: their logs are open and empty. `begin(shard)`: lets a shard
+        that was made serve at once."""
+        self._begin = begin
+        self._resting = self.unopened.intersection(numbers)
+        self.unopened -= self._resting
+
+    def get(self, number: int) -> S | None:
+        """Returns a shard; one that rests is made. None: this node does not serve it, or not
+        yet."""
+        if number in self._resting:
+            self._resting.remove(number)
+            self._begin(self.take(number))
+        return self.by_number.get(number)
+
+    def close_unmade(self) -> None:
+        """Give up the shards that were not made."""
+        self.unopened.clear()
+        self._resting.clear()
+        for number in self._waiting:
+            self.wake(number)
+
+    def absence(self, number: int) -> CoordinatorState:
+        """The state of a shard that `get` does not return."""
+        return CoordinatorState.LOADING if number in self.unopened else CoordinatorState.CLOSED
+
     def leave(self, shard: S) -> None:
         """Remove a closed shard, which another node serves from now on."""
         if self.by_number.get(shard.partition) is shard:
             del self.by_number[shard.partition]
 
     @property
+    def states(self) -> list[CoordinatorState]:
+        """The states of all shards of this node, also of those that were not made."""
+        made = [one.state for one in self.by_number.values()]
+        made += len(self.unopened) * [CoordinatorState.LOADING]
+        return made + len(self._resting) * [CoordinatorState.ACTIVE]
+
+    @property
     def loading(self) -> int:
         """How many shards do not serve yet."""
-        return sum(one.state is not CoordinatorState.ACTIVE for one in self.by_number.values())
+        return sum(state is not CoordinatorState.ACTIVE for state in self.states)
 
     @property
     def failed(self) -> list[str]:
@@ -87,6 +140,8 @@ class ServedShards(Generic[S]):
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard does not serve here."""
+        if partition in self._resting:
+            return 0, 0
         shard = self.by_number.get(partition)
         if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return None
@@ -116,27 +171,30 @@ class ServedShards(Generic[S]):
             event.set()
 
 
-Shard = GroupLogShard | ForeignShard
+Shard = GroupLogShard | AbsentShard
 
 
 class GroupShards(ServedShards[GroupLogShard]):
-    """The shards of groups. `count`: of all shards, on this node or on others."""
+    """The shards of groups."""
 
-    def __init__(self, count: int, make: Callable[[int, OwnedUnit | None], GroupLogShard]) -> None:
-        super().__init__("shards", make)
+    def __init__(
+        self, make: Callable[[int, OwnedUnit | None], GroupLogShard], unopened: Iterable[int] = ()
+    ) -> None:
+        super().__init__("shards", make, unopened)
         self.in_order: list[GroupLogShard] = []
-        """The shards of this process, by partition. The list object itself stays the same."""
-        self.shards_by_partition: list[Shard] = [ForeignShard(number) for number in range(count)]
-        """All shards, by partition; those of other nodes are `ForeignShard`s."""
+        """The shards that were made, by partition. The list object itself stays the same."""
+
+    def asked(self, number: int) -> Shard:
+        """The same as `get`, with an `AbsentShard` for a shard that this process does not serve."""
+        return self.get(number) or AbsentShard(number, self.absence(number))
 
     def take(self, number: int, owned: OwnedUnit | None = None) -> GroupLogShard:
-        shard = self.shards_by_partition[number] = super().take(number, owned)
+        shard = super().take(number, owned)
         insort(self.in_order, shard, key=lambda one: one.partition)
         return shard
 
     def leave(self, shard: GroupLogShard) -> None:
-        if self.shards_by_partition[shard.partition] is shard:
-            self.shards_by_partition[shard.partition] = ForeignShard(shard.partition)
+        if self.by_number.get(shard.partition) is shard:
             self.in_order.remove(shard)
         super().leave(shard)
 
@@ -149,4 +207,7 @@ class GroupShards(ServedShards[GroupLogShard]):
 
     def producers(self, partition: int) -> ProducerStates | None:
         """The producers of the shard's log and their transactions; None while it does not serve."""
-        return None if self.state(partition) is None else self.by_number[partition].producers
+        shard = self.get(partition)
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
+            return None
+        return shard.producers

@@ -43,6 +43,10 @@ class ShardLog(Struct):
     """The compacted log cannot be used and must be made again."""
 
     @property
+    def empty(self) -> bool:
+        return not self.next_offset and not self.compacted.clean_offset
+
+    @property
     def compacted_end(self) -> int:
         """The offset up to which the compacted log stands for the history; 0 if it does not."""
         end = self.compacted.clean_offset

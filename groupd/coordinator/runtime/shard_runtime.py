@@ -24,11 +24,11 @@ from groupd.coordinator.core.inspection import (
 from groupd.coordinator.core.metadata_image import MetadataDelta, TopicDeletion
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Instant, ReplyValidity
+from groupd.coordinator.core.types import Instant, Outcome, ReplyValidity
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import EncodedWrite, measured
-from groupd.coordinator.runtime.loader import load_anew
+from groupd.coordinator.runtime.loader import LoadFailed, load_anew, timers_started
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
@@ -87,15 +87,17 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
         )
         if self.state is not CoordinatorState.CLOSED:
             self.producers, self.log = loaded.producers, opened
-        history = opened.history
-        return LoadedMachine(
-            loaded.shard,
-            loaded.outcome,
-            loaded.records,
-            history.start_offset,
-            opened.next_offset,
-            history.owner_epoch,
-        )
+        return _loaded(loaded.shard, loaded.outcome, loaded.records, opened)
+
+    def begin(self, opened: ShardLog, since: Instant) -> None:
+        """Serve at once. The log must be empty, and was opened at `since`."""
+        self.log = opened
+        try:
+            outcome = timers_started(self.machine, opened, since)
+        except LoadFailed:
+            self.state = CoordinatorState.FAILED
+        else:
+            self.serve(_loaded(self.machine, outcome, 0, opened))
 
     def on_active(self) -> None:
         if self.deleted:
@@ -166,6 +168,14 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
             return
         self._writer.mark(self)
         self._commit_timeout.arm()
+
+
+def _loaded(
+    machine: GroupCoordinatorShard, outcome: Outcome, records: int, opened: ShardLog
+) -> LoadedMachine[GroupCoordinatorShard]:
+    history = opened.history
+    start, end = history.start_offset, opened.next_offset
+    return LoadedMachine(machine, outcome, records, start, end, history.owner_epoch)
 
 
 class ShardReplyValidity:

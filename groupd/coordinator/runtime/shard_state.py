@@ -1,5 +1,5 @@
-"""The states of a shard, the error for each of them, what shards share, and a shard of another
-node."""
+"""The states of a shard, the error for each of them, what shards share, and what stands for a shard
+that is not there."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class GroupShardParts(Struct, frozen=True):
     parts: RuntimeParts
 
 
-class ForeignShard:
-    """A shard that another node of the cluster serves. It takes the place of a `GroupLogShard` and
-    refuses every request with NOT_COORDINATOR, so that clients look for the coordinator again."""
+class AbsentShard:
+    """Takes the place of a `GroupLogShard` that this process does not have, and refuses every
+    request. CLOSED: another node of the cluster serves it; with NOT_COORDINATOR clients look for
+    the coordinator again. LOADING: its log is not open yet."""
 
-    state = CoordinatorState.CLOSED
-
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, state: CoordinatorState) -> None:
         self.partition = partition
+        self.state = state
         self.producers = ProducerStates()
 
     def handle(self, context: RequestContext, request: Any) -> None:
@@ -92,8 +92,5 @@ class ForeignShard:
         waiter.fail(REFUSALS[self.state])
 
     def topics_of(self, group_id: str) -> Mapping[str, Sized]:
-        """Returns no topics: the groups of this shard are on another node."""
+        """Returns no topics: this process does not have the groups of this shard."""
         return {}
-
-    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Does nothing: the other node gets the configs too."""

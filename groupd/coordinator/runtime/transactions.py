@@ -206,14 +206,14 @@ class OffsetsMarkers:
             if not answer.done():
                 answer.set_result(code)
 
-        if not 0 <= partition < len(broker.shards_by_partition):
+        if not 0 <= partition < broker.shard_count:
             resolve(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not broker.started:
             resolve(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             waiter = Callback(marker, _its_code, resolve)
             broker.waiting.add(waiter)
-            broker.shards_by_partition[partition].write_marker(marker, waiter)
+            broker.served.asked(partition).write_marker(marker, waiter)
         return answer
 
 

@@ -19,8 +19,9 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.slices import chunks
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionalWrite
 from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.served_shards import ServedShards
-from groupd.coordinator.runtime.shard_state import RuntimeParts
+from groupd.coordinator.runtime.shard_state import REFUSALS, RuntimeParts
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.loading import LegacyLog
 from groupd.coordinator.transactions.markers import MarkerCounts
@@ -73,15 +74,16 @@ class TransactionCoordinator:
         self.counts: Counter[str] = Counter()
         """Since the start, by "committed", "aborted", "timed_out" and "expired"."""
         self.marker_counts = MarkerCounts()
+        self._shard_count = config.transaction_state_log_num_partitions
         self.served = ServedShards(
             "shards of transactional ids",
             lambda number, owned: TransactionShard(number, self._shared, owned),
+            range(self._shard_count if alone else 0),
         )
         self.shards = self.served.by_number
-        """The shards of this node, by number."""
+        """The shards of this node that were made, by number."""
         self.may_answer = may_answer
         self._config = config
-        self._shard_count = config.transaction_state_log_num_partitions
         self._logs = logs
         self._clock = clock
         self._next_producer_id = next_producer_id
@@ -102,36 +104,31 @@ class TransactionCoordinator:
             on_loaded=self._set_alarms,
             on_settled=self._change_waiters.wake,
         )
-        if alone:
-            for number in range(self._shard_count):
-                self.served.take(number)
 
     # Life ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read the logs. A shard whose log cannot be read refuses requests until a later attempt
-        succeeds."""
-        shards = list(self.shards.values())
-        if not shards:
+        """Read the logs that are not empty. A shard whose log cannot be read refuses requests until
+        a later attempt succeeds."""
+        names = {number: transactions_log_name(number) for number in self.served.unopened}
+        if not names:
             return
         opened: Mapping[str, LogState] = {}
-        legacy = True
         try:
-            opened = await self._logs.open_many([shard.log_name for shard in shards])
-            legacy = bool(await self._legacy.epochs())
+            opened = await self._logs.open_many([*names.values()])
+            if not await self._legacy.epochs():
+                empty = [one for one, name in names.items() if not opened[name].next_offset]
+                self.served.rest(empty, lambda shard: shard.begin(opened[shard.log_name]))
         except LogError as error:
             log.error("the logs of transactional ids cannot be opened", reason=str(error))
         self._set_alarms()
-        for shard in shards:
-            state = opened.get(shard.log_name)
-            if state is not None and not state.next_offset and not legacy:
-                shard.begin(state)
-            else:
-                await shard.load_first(state)
+        for number in sorted(self.served.unopened):
+            await self.served.load(number, opened.get(names[number]))
 
     async def close(self) -> None:
         """Refuse new requests, and let markers under way be written. What was accepted becomes
         durable and is answered as long as the writer runs."""
+        self.served.close_unmade()
         shards = list(self.shards.values())
         for shard in shards:
             shard.close()
@@ -176,17 +173,21 @@ class TransactionCoordinator:
         return self._shard_of(transactional_id).serving()
 
     def tables(self) -> list[TransactionTable]:
-        """Returns the tables of all shards of this node. Raises ApiError as `table_of` does."""
+        """Returns the tables of all shards of this node that were made, in order. Raises ApiError
+        as `table_of` does."""
         self.check_answers()
-        return [shard.serving() for shard in self.shards.values()]
+        if self.served.unopened:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [shard.serving() for _, shard in sorted(self.shards.items())]
 
     def _shard_of(self, transactional_id: str | None) -> TransactionShard:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         self.check_answers()
-        shard = self.shards.get(partition_for(transactional_id, self._shard_count))
+        number = partition_for(transactional_id, self._shard_count)
+        shard = self.served.get(number)
         if shard is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(REFUSALS[self.served.absence(number)])
         return shard
 
     # Requests -----------------------------------------------------------------------------

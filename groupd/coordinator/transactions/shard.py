@@ -160,11 +160,9 @@ class TransactionShard(LogShard[TransactionMachine]):
         return _loaded(machine, opened, end_offset, loaded)
 
     def begin(self, opened: LogState) -> None:
-        """Serve at once. The log must be open and empty, and there must be no legacy log. A shard
-        that was closed while its log was opened stays closed."""
-        if self.state is not CoordinatorState.CLOSED:
-            self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
-            self.serve(_loaded(self.machine, opened, 0, 0))
+        """Serve at once. The log must be open and empty, and there must be no legacy log."""
+        self.coordinator_epoch = opened.owner_epoch - _FIRST_OWNER_EPOCH
+        self.serve(_loaded(self.machine, opened, 0, 0))
 
     async def _take_over(self, table: TransactionTable, owner_epoch: int) -> int:
         """Write this shard's ids from the legacy log. Returns how many they are. Raises as `load`

@@ -98,7 +98,9 @@ class CoreBackend:
         self.core = CoreShard(
             lambda: self._make_shard(self.broker.image, self.broker.group_configs),
         )
-        self.broker.shards = self.broker.shards_by_partition = cast(Any, [self.core])
+        self.broker.shards = cast(Any, [self.core])
+        self.broker.served.by_number[0] = cast(Any, self.core)
+        self.broker.served.unopened.clear()
         self.broker.started = True
         self.broker.node = Node(0, "127.0.0.1", 9092)
         self._waiting: dict[str, tuple[Ticket, Callback]] = {}

@@ -38,6 +38,7 @@ async def test_prepared_or_not_a_scrape_says_the_same() -> None:
 
 async def test_counting_stops_after_every_shard_and_within_a_large_one() -> None:
     bench = await Bench(shards=2).start()
+    assert bench.broker.served.get(1) is not None
     for number in range(2 * group_metrics.GROUPS_PER_STEP):
         bench.shard.shard.offsets.replay_many(f"g{number}", "t", {})
     steps = group_metrics.count_steps(bench.broker)

@@ -229,6 +229,7 @@ async def test_it_is_measured(log: LoggedShard) -> None:
         shard.state.groups.update(log.shard.state.groups)
 
     bench = await Bench(change=with_raffle).start()
+    assert bench.shard.state is CoordinatorState.ACTIVE
     lines = generate_latest(registry_of(bench.broker)).decode()
     prefix = "kafka_server_group_coordinator_metrics_"
     assert f'{prefix}group_count{{protocol="raffle"}} 1.0' in lines
@@ -365,6 +366,7 @@ async def test_an_outcome_of_a_load_may_have_records_calls_tasks_and_events() ->
         bench.broker.calls.add(JURY, jury)
         with capture_logs() as logs:
             await bench.start()
+            assert bench.shard.state is CoordinatorState.ACTIVE
             await settle()
     finally:
         GROUP_TYPES[-1] = RAFFLE
@@ -389,6 +391,7 @@ async def test_a_load_whose_records_are_lost_each_time_is_not_repeated_without_a
         for _ in range(20):
             bench.store.fail_next_append(LogUnavailable("scripted"))
         await bench.start()
+        assert bench.shard.state is CoordinatorState.ACTIVE
         await settle(1000)
         first = len(loads)
         assert first < 8
@@ -769,6 +772,7 @@ async def test_it_stands_until_the_prizes_are_returned() -> None:
 async def test_one_without_tickets_goes_at_once_and_one_with_members_is_not_asked_for() -> None:
     bench = await Bench().start()
     room = StoreRoom(bench)
+    assert codes(await delete(bench)) == [ErrorCode.GROUP_ID_NOT_FOUND]
     bench.change_topics(TopicImage(b"r" * 16, "r", 1))  # opens a raffle of that name
     assert codes(await delete(bench)) == [ErrorCode.NONE]
     assert codes(await delete(bench)) == [ErrorCode.GROUP_ID_NOT_FOUND]

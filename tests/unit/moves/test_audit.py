@@ -46,7 +46,9 @@ async def test_every_move_has_one_line(authorizer: str) -> None:
     await store.put_topic(StoredTopic(TOPIC_ID, "foo", 1, ()))
     parts = await loaded(config, Host(), ManualClock(), store)
     own = OwnBroker(parts.broker, store, parts.log_ends, LongWork(), parts.security.audit)
-    group = own.group(parts.broker.shards[0], GROUP, BY)
+    shard = parts.broker.own_shard_of(GROUP)
+    assert shard is not None
+    group = own.group(shard, GROUP, BY)
     offsets = (None, 7, 3, 7, None)
     with capture_logs() as lines:
         for before, after in pairwise(offsets):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
@@ -104,7 +104,7 @@ class Bench:
     @property
     def shard(self) -> GroupLogShard:
         """The only one, or the first."""
-        return self.broker.shards[0]
+        return cast(GroupLogShard, self.broker.served.asked(0))
 
     async def start(self) -> Bench:
         await self.store.start()
@@ -115,7 +115,7 @@ class Bench:
     async def restart(self) -> Bench:
         """Closes this broker; another one on the same store."""
         await self.broker.close()
-        shards = len(self.broker.shards)
+        shards = self.broker.shard_count
         return await Bench(self.store, shards, self._change).start()
 
     def ask(

@@ -111,8 +111,7 @@ async def test_a_loading_shard_answers_14_in_the_manner_of_each_api(
 async def test_a_failed_shard_answers_16_and_is_left_out_of_lists(
     request_: Any, version: int | None
 ) -> None:
-    bench = Bench()
-    bench.broker.started = True
+    bench = await Bench().start()
     bench.shard.state = CoordinatorState.FAILED
     listing = isinstance(request_, ListGroupsRequest)
     expected = ErrorCode.NONE if listing else ErrorCode.NOT_COORDINATOR
@@ -394,7 +393,7 @@ async def test_an_answer_that_cannot_be_put_together_is_an_error_not_a_lost_repl
 
         gather = Gather(context.token, 1, broken)
         part = Part(ListSomeGroups(()), context.token.failure, gather, 0)
-        broker.ask(broker.shards[0], context, part)
+        broker.ask(bench.shard, context, part)
 
     bench.broker._routes[FindCoordinatorRequest] = Route(None, place)
     request = FindCoordinatorRequest(("g",))

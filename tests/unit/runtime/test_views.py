@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import timeline
 from groupd.coordinator.runtime.clock import new_id, new_topic_id
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import Bench, commit, settle
@@ -109,6 +110,8 @@ def test_the_group_that_was_quiet_for_longest_goes() -> None:
 async def test_the_offsets_log_shows_what_is_durable_and_tells_of_more() -> None:
     bench = await Bench().start()
     view, moved = bench.broker.served, asyncio.Event()
+    assert view.state(0) == (0, 0)
+    assert bench.shard.state is CoordinatorState.ACTIVE
     view.add_waiter(0, moved)
     assert view.state(0) == (0, 0)
     bench.store.hold_appends()

@@ -66,7 +66,7 @@ async def served() -> DaemonParts:
     parts = await loaded(config, SlicedHost(), clock, store)
     acls = tuple(AclBinding(2, one, 4, f"User:{one}", "*", 3, 3) for one in IDS[:30])
     parts.security.authorizer.acls = AclIndex(acls)
-    table = parts.transactions.shards[0].table
+    table = parts.transactions.table_of("large")
     partitions = frozenset(("big", number) for number in range(5000))
     at_rest = TransactionMetadata(1, 0, 60_000, 0)
     table.entries.update((one, TransactionEntry(at_rest)) for one in IDS)

@@ -424,7 +424,7 @@ async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> N
     from groupd.coordinator.runtime.shard_state import CoordinatorState
 
     async with Running() as running:
-        shard = running.daemon.broker.shards[0]
+        shard = running.daemon.broker.shard_of("c")
         shard.state = CoordinatorState(state)
         status, body = await running.get("/metrics")
         shard.state = CoordinatorState.ACTIVE

@@ -53,7 +53,10 @@ class Peer:
     async def __aenter__(self) -> Peer:
         await self.daemon.start()
         if not self._steady:
-            for shard in self.daemon.broker.shards:
+            broker = self.daemon.broker
+            for number in range(broker.shard_count):
+                shard = broker.served.get(number)
+                assert shard is not None
                 shard.store_reply = never  # type: ignore[method-assign]
         self._reader, self._writer = await asyncio.open_connection(*self.daemon.kafka_address)
         return self

@@ -189,7 +189,9 @@ class Bench:
     @property
     def shard(self) -> TransactionShard:
         """The one shard."""
-        return self.coordinator.shards[0]
+        shard = self.coordinator.served.get(0)
+        assert shard is not None
+        return shard
 
     @property
     def state(self) -> str:
