@@ -213,7 +213,7 @@ def secret(key: str) -> bool:
     """Whether the value of a setting, also of one for a single listener, must never be shown."""
     if key.startswith(LISTENER_PREFIX):
         key = listener_key(key).key
-    return bool(FIELDS_BY_KEY[key].metadata["sensitive"])
+    return key not in WITHOUT_EFFECT and bool(FIELDS_BY_KEY[key].metadata["sensitive"])
 
 
 def validate(config: CoordinatorConfig) -> None:
