@@ -8,7 +8,6 @@ function reads or writes all versions of a struct.
 
 from __future__ import annotations
 
-from functools import cache
 from struct import Struct
 
 INT16 = Struct(">h")
@@ -28,10 +27,3 @@ def uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-@cache
-def layout(fields: str, flexible: bool) -> Struct:
-    """The layout of the fields; in the flexible encoding with a byte for the number of tagged
-    fields."""
-    return Struct(f">{fields}B" if flexible else f">{fields}")

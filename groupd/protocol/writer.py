@@ -12,7 +12,6 @@ from groupd.protocol.primitives import (
     INT32,
     INT64,
     STRING_BYTES_MAX,
-    layout,
     uvarint,
 )
 
@@ -156,12 +155,6 @@ class Writer:
             return False
         self._left = STEP
         return True
-
-    def packer(self, fields: str) -> Callable[..., bytes]:
-        """Returns a function that packs one struct, with its end, whose fields all have a fixed
-        width. `fields`: its layout in the language of Python's `struct`. Use it for long arrays,
-        after `array_length`."""
-        return layout(f"{fields}x" if self.flexible else fields, False).pack
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from groupd.coordinator.core.deadlines import Deadlines
@@ -94,11 +94,11 @@ class OffsetOwner(Group, Protocol):
         *,
         api_version: int,
         transactional: bool,
-        skip_partition: Callable[[str, int], bool],
+        too_long: Set[tuple[str, int]],
     ) -> None:
         """Checks an offset commit: docs/spec/offsets-and-log.md#3.1 from "Then, first match" on.
-        `skip_partition(topic, partition)`: whether the partition is refused already, so that rule 7
-        leaves it out."""
+        `too_long`: (topic, partition) of the entries that are refused already because their
+        metadata is too long; rule 7 leaves them out."""
         ...
 
     def on_offset_commit(

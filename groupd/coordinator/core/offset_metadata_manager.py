@@ -16,13 +16,14 @@ from groupd.coordinator.core.offset_sweeps import SLICE_BYTES, Sweep, expire_off
 from groupd.coordinator.core.offsets.delete import delete_offsets
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
-from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset, stored_offset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetFetchGroup,
 )
+from groupd.protocol.records.commit_records import CommitRecords
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
@@ -142,6 +143,14 @@ class OffsetMetadataManager:
         if group_id not in groups:
             groups[group_id] = self._state.simple_group(group_id)
         self.store.put_many(group_id, topic, offsets)
+
+    def replay_commits(self, commits: CommitRecords, offsets: Iterable[int]) -> None:
+        """`replay` of the records of a commit outside transactions, at these log offsets."""
+        at = iter(offsets)
+        for topic in commits.topics:
+            stored = map(stored_offset, zip(*commits.values(topic), at, strict=False))
+            by_partition = dict(zip(topic.partitions, stored, strict=True))
+            self.replay_many(commits.group, topic.topic, by_partition)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """Apply a producer's marker, COMMIT or ABORT; an unknown producer changes nothing."""

@@ -46,6 +46,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
+from groupd.protocol.records.commit_records import CommitRecords
 from groupd.protocol.records.schema import (
     OffsetCommitKey,
     Record,
@@ -159,6 +160,9 @@ class GroupCoordinatorShard:
     ) -> None:
         """`replay` of records at these log offsets; `producer`: the (id, epoch) of their
         transaction, None if they are in none."""
+        if producer is None and isinstance(records, CommitRecords):
+            self.offsets.replay_commits(records, offsets)
+            return
         if producer is not None:
             for at, record in zip(offsets, records, strict=False):
                 self.replay(record, AppliedAt(at, *producer))

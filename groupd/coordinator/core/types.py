@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.commit_records import CommitRecords
 from groupd.protocol.records.schema import Record
 
 RequestToken = Any
@@ -316,6 +317,7 @@ class Outcome(Struct):
     records     At once: they are applied to memory and put into the journal, in this order and
                 together, in one batch. Records that do not fit into a batch are refused, and then
                 nothing of the outcome happens but `urgent` and `completion`.
+    commits     The records of an offset commit, in place of `records`.
     transaction (producer id, epoch) if the records belong in a transactional batch.
     replies     Once the records are durable. Without records: once the pending records of the group
                 `gate` are durable, or those of the whole shard if `gate` is "*", or at once if it
@@ -341,6 +343,12 @@ class Outcome(Struct):
     completion: Completion | None = None
     reply_validity: ReplyValidity | None = None
     transaction: tuple[int, int] | None = None
+    commits: CommitRecords | None = None
+
+    @property
+    def logged(self) -> list[Record] | CommitRecords:
+        """What is written: `records` or `commits`."""
+        return self.records if self.commits is None else self.commits
 
 
 class AppliedAt(Struct, frozen=True):
@@ -359,10 +367,11 @@ class AppendError(Struct, frozen=True):
 
 def merged_outcomes(outcomes: Iterable[Outcome]) -> Outcome:
     """One outcome with everything that `outcomes` have, in their order. Raises ValueError for what
-    cannot be merged or needs a request: replies, their validity, a completion, a transaction."""
+    cannot be merged or needs a request: replies, their validity, a completion, a transaction,
+    commits."""
     merged = Outcome()
     for one in outcomes:
-        if one.replies or one.completion or one.transaction or one.reply_validity:
+        if one.replies or one.completion or one.commits or one.transaction or one.reply_validity:
             raise ValueError(f"this belongs to an outcome of its own: {one}")
         merged.records += one.records
         merged.urgent += one.urgent

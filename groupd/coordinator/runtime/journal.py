@@ -10,7 +10,8 @@ before them and nothing is added to them (docs/spec/offsets-and-log.md#6 and #7)
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -20,6 +21,7 @@ from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.waiting import Replies, Waiter
 from groupd.protocol.records.batch import TRANSACTIONAL
 from groupd.protocol.records.batch_builder import (
+    RECORD_OVERHEAD_BYTES,
     KeyValue,
     encode_marker,
     encode_records,
@@ -31,15 +33,17 @@ WHOLE_SHARD = "*"
 """The gate of replies that wait for every pending record of the shard."""
 
 BATCH_OVERHEAD_BYTES = 61
-RECORD_OVERHEAD_BYTES = 24
-"""Upper bounds: for the header of a batch; for varints, attributes and lengths of one record."""
+"""The size of the header of a batch."""
 
 
-class EncodedWrite(NamedTuple):
-    """The records of one atomic write. `size_bytes`: an upper bound of their size in a batch.
-    `names`: the groups or transactional ids that they are about, at least one."""
+class EncodedWrite(Struct, frozen=True):
+    """The records of one atomic write, `count` in all. `body(first_delta)` returns them as a batch
+    has them; `first_delta`: the first record's offset minus the batch's base offset. `size_bytes`:
+    an upper bound of their size in a batch. `names`: the groups or transactional ids that they are
+    about, at least one."""
 
-    records: Sequence[KeyValue]
+    body: Callable[[int], bytes]
+    count: int
     size_bytes: int
     names: Sequence[str]
 
@@ -50,7 +54,8 @@ class RecordsTooLarge(Exception):
 
 def measured(records: Sequence[KeyValue], names: Sequence[str]) -> EncodedWrite:
     size = sum([len(key or b"") + len(value or b"") for key, value in records])
-    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(records) + size, names)
+    size += RECORD_OVERHEAD_BYTES * len(records)
+    return EncodedWrite(partial(encode_records, records), len(records), size, names)
 
 
 class JournalBatch(Struct):
@@ -146,21 +151,21 @@ class Journal:
     ) -> None:
         """Append an atomic write and park `replies` behind it. `producer`: (id, epoch) of the
         producer to whose transaction the records belong."""
-        pairs, size, names = encoded
+        count, size = encoded.count, encoded.size_bytes
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         # Encoded now: the bytes take less memory than the many keys and values of a write.
-        batch.bodies.append(encode_records(pairs, batch.count))
-        batch.count += len(pairs)
+        batch.bodies.append(encoded.body(batch.count))
+        batch.count += count
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
-        self.next_offset += len(pairs)
-        self._gate(batch, names)
+        self.next_offset += count
+        self._gate(batch, encoded.names)
 
     def accept_marker(
         self, marker: Marker, groups: Sequence[str], replies: Replies, now_ms: int

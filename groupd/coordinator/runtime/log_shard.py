@@ -224,7 +224,7 @@ class LogShard(ABC, Generic[M]):
     def _apply(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
         """Carry an outcome out. `waiter`: of the request that has led to it, if one has."""
         written = True
-        if outcome.records:
+        if outcome.commits is not None or outcome.records:
             written = self._write(outcome, waiter)
         else:
             if outcome.replies or outcome.calls:
@@ -247,9 +247,9 @@ class LogShard(ABC, Generic[M]):
 
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal. Returns False if they were refused."""
-        now_ms = self.clock.monotonic_ms()
+        now_ms, records = self.clock.monotonic_ms(), outcome.logged
         try:
-            encoded = self.encode(outcome.records)
+            encoded = self.encode(records)
             if encoded.size_bytes > self._write_bytes_max:
                 raise RecordsTooLarge
         except Exception:
@@ -263,9 +263,9 @@ class LogShard(ABC, Generic[M]):
             return False
         offset, transaction = self._journal.next_offset, outcome.transaction
         try:
-            self.machine.replay_all(outcome.records, count(offset), transaction)
+            self.machine.replay_all(records, count(offset), transaction)
             if transaction is not None:
-                self.in_transaction(transaction, offset, len(outcome.records))
+                self.in_transaction(transaction, offset, encoded.count)
             self._journal.accept(encoded, outcome.replies, outcome.completion, now_ms, transaction)
         except Exception:
             # The state in memory is not what the log says.
@@ -284,7 +284,7 @@ class LogShard(ABC, Generic[M]):
         return True
 
     @abstractmethod
-    def encode(self, records: Sequence[Any]) -> EncodedWrite:
+    def encode(self, records: Any) -> EncodedWrite:
         """Returns the records as bytes. Raises an exception before anything has changed."""
 
     def in_transaction(self, producer: tuple[int, int], offset: int, records: int) -> None:

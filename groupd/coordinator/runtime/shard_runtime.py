@@ -8,7 +8,7 @@ heartbeat may be sent again (`ShardReplyValidity`). `inspect` is for the admin p
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Mapping, Sequence, Sized
+from collections.abc import Container, Mapping, Sized
 from itertools import chain
 from typing import Any
 
@@ -36,6 +36,7 @@ from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, G
 from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.codec import encode_pairs
+from groupd.protocol.records.commit_records import CommitRecords
 from groupd.protocol.records.schema import Record
 from groupd.storage.units import OwnedUnit
 
@@ -124,7 +125,10 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
         """Whether the shard serves and no record of the group waits for the log."""
         return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
 
-    def encode(self, records: Sequence[Record]) -> EncodedWrite:
+    def encode(self, records: list[Record] | CommitRecords) -> EncodedWrite:
+        if isinstance(records, CommitRecords) and records.alike:
+            size, names = records.size_bytes(), (records.group,)
+            return EncodedWrite(records.packed, records.count, size, names)
         return measured(encode_pairs(records), sorted({key.group for key, _ in records}))
 
     # Transactions -------------------------------------------------------------------------

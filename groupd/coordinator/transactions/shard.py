@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.slices import chunks
@@ -220,7 +221,7 @@ class TransactionShard(LogShard[TransactionMachine]):
         names = [transactional_id for transactional_id, _ in records]
         encoded = measured([to_record(name, metadata) for name, metadata in records], names)
         open_ = sum(_is_ongoing(metadata) for _, metadata in records)
-        return encoded._replace(size_bytes=encoded.size_bytes + HEADROOM_BYTES * open_)
+        return replace(encoded, size_bytes=encoded.size_bytes + HEADROOM_BYTES * open_)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
         change: TransactionChange = completion.data

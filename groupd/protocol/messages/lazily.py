@@ -18,8 +18,32 @@ MANY = 100
 """`mapped` makes the items later if there are at least this many."""
 
 
-class Lazily(Sequence[T_co]):
+class MadeAnew(Sequence[T_co]):
     """A sequence that is equal to the tuple of its items. Each iteration makes the items anew."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | Sequence[T_co]:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple | MadeAnew):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} items>"
+
+
+class Lazily(MadeAnew[T_co]):
+    """`length` items, which `make` makes."""
 
     __slots__ = ("_length", "_make")
 
@@ -32,24 +56,6 @@ class Lazily(Sequence[T_co]):
 
     def __iter__(self) -> Iterator[T_co]:
         return self._make()
-
-    @overload
-    def __getitem__(self, index: int) -> T_co: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
-    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
-        return tuple(self)[index]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, tuple | Lazily):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"<{self._length} items>"
 
 
 def mapped(make: Callable[[S], T], items: Sequence[S]) -> Sequence[T]:

@@ -5,12 +5,15 @@ A topic is given by `name` or by `topic_id`. After the front end has resolved it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import overload
 
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.lazily import MadeAnew
 
 
 class CommitPartition(Struct, frozen=True, gc=False):
@@ -20,9 +23,56 @@ class CommitPartition(Struct, frozen=True, gc=False):
     metadata: str | None = None
 
 
+class CommitRows(MadeAnew[CommitPartition]):
+    """The partitions of a topic in a commit, by column: `numbers[i]` has `offsets[i]`. A commit of
+    many partitions is read, checked and written in a few calls, not in a few for each."""
+
+    __slots__ = ("leader_epochs", "metadata", "numbers", "offsets")
+
+    def __init__(
+        self,
+        numbers: Sequence[int] = (),
+        offsets: Sequence[int] = (),
+        leader_epochs: Sequence[int] = (),
+        metadata: Sequence[str | None] = (),
+    ) -> None:
+        self.numbers = numbers
+        self.offsets = offsets
+        self.leader_epochs = leader_epochs
+        self.metadata = metadata
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[CommitPartition]:
+        return map(CommitPartition, self.numbers, self.offsets, self.leader_epochs, self.metadata)
+
+    @classmethod
+    def of(cls, entries: Sequence[CommitPartition]) -> CommitRows:
+        if isinstance(entries, cls):
+            return entries
+        return cls(*zip(*map(_fields, entries), strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> CommitPartition: ...
+    @overload
+    def __getitem__(self, index: slice) -> CommitRows: ...
+    def __getitem__(self, index: int | slice) -> CommitPartition | CommitRows:
+        number, offset = self.numbers[index], self.offsets[index]
+        rest = self.leader_epochs[index], self.metadata[index]
+        if isinstance(index, slice):
+            return CommitRows(number, offset, *rest)  # type: ignore[arg-type]
+        return CommitPartition(number, offset, *rest)  # type: ignore[arg-type]
+
+
+_fields = attrgetter("partition", "offset", "leader_epoch", "metadata")
+
+
 class CommitTopic(Struct, frozen=True):
+    """The partitions are `CommitRows` in all requests that were read."""
+
     name: str
-    partitions: tuple[CommitPartition, ...]
+    partitions: CommitRows | tuple[CommitPartition, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 

@@ -26,6 +26,8 @@ NO_HEADERS = b"\x00"
 _NULL = b"\x01"
 _ATTRIBUTES_AND_TIME = b"\x00\x00"
 """The attributes and the timestamp delta of a record whose timestamp is the one of its batch."""
+RECORD_OVERHEAD_BYTES = 24
+"""An upper bound of the varints, attributes and lengths of one record without headers."""
 _RECORD_FIELDS_BYTES = 16
 """The largest size of all fields except key and value, in a record without headers."""
 _BEFORE_CRC = Struct(">qiibI")

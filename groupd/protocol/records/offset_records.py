@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 
-from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId, shared_topic_id
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.records.varints import zigzag
 from groupd.protocol.records.versioned import TOPIC_ID, UnknownVersion, VersionedValue
 from groupd.protocol.schema import struct
 from groupd.protocol.writer import Writer
@@ -25,7 +26,11 @@ _PARTITION = Struct(">i")
 # timestamp, number of tagged fields. The tagged field of the topic id: number of tagged fields,
 # tag, size, id.
 _BARE = Struct(">hqiBqB")
-_BARE_WITH_ID = Struct(">hqiBq3s16s")
+_BARE_END = Struct(">Bq3s16s")
+BARE_VALUE_BYTES = 42
+"""The size of a value v4 without metadata and with a topic id."""
+BARE_VALUE_START = zigzag(BARE_VALUE_BYTES) + b"\x00\x04"
+"""That size as a record has it, and the version. Offset and leader epoch are next."""
 _VERSION_0 = b"\0\0"
 _TAGS_AT = _BARE.size - 1
 _EMPTY = 1
@@ -63,16 +68,16 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
     """`version` is 1, 3 or 4; fields that it does not have are dropped. If `version` is None, it is
     1 for a value with an expire timestamp, which later versions do not have, and 4 for all
     others."""
-    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
     if version is None:
-        version = 4 if expire_ms < 0 else 1
-    if version == 4 and not metadata and topic_id != NO_TOPIC_ID:
-        return _BARE_WITH_ID.pack(
-            4, offset, leader_epoch, _EMPTY, commit_ms, _TOPIC_ID_FIELD, topic_id
-        )
+        version = 4 if value.expire_timestamp_ms < 0 else 1
     if version not in WRITTEN_VERSIONS:
         raise ValueError(f"offset commit values are written as version 1, 3 or 4, not {version}")
     return _VALUE.encode(value, version)
+
+
+def bare_value_end(commit_ms: int, topic_id: TopicId) -> bytes:
+    """What follows the leader epoch in a value v4 without metadata."""
+    return _BARE_END.pack(_EMPTY, commit_ms, _TOPIC_ID_FIELD, topic_id)
 
 
 def decode_value(data: bytes) -> OffsetCommitValue:

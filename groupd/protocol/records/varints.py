@@ -48,6 +48,13 @@ SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(SMALL)]
 """The encodings of small numbers. Most lengths and deltas are small."""
 
 
+def zigzags(first: int, count: int) -> list[bytes]:
+    """The encodings of `count` consecutive numbers from `first` >= 0 on."""
+    if first + count <= SMALL:
+        return SMALL_ZIGZAGS[first : first + count]
+    return [zigzag(value) for value in range(first, first + count)]
+
+
 def zigzag(value: int) -> bytes:
     """Encodes a signed number of up to 64 bits."""
     if 0 <= value < SMALL:

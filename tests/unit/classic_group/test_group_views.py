@@ -61,7 +61,7 @@ def commit_code(
             (),
             api_version=9,
             transactional=transactional,
-            skip_partition=lambda *_: False,
+            too_long=frozenset(),
         )
     except ApiError as error:
         return error.code

@@ -49,7 +49,7 @@ def commit(
             topics,
             api_version=9,
             transactional=False,
-            skip_partition=lambda name, partition: partition == skip,
+            too_long={("foo", skip)},
         )
     except ApiError as error:
         return error.code

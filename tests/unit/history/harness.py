@@ -80,7 +80,7 @@ class LoggedShard:
     def request(self, request: Any) -> Any:
         """The reply to a request, whose records are written."""
         outcome = self.shard.handle(RequestContext(7, 9), request, self.now)
-        self.write(outcome.records, outcome.transaction[0] if outcome.transaction else -1)
+        self.write(outcome.logged, outcome.transaction[0] if outcome.transaction else -1)
         ((_, reply),) = outcome.replies
         return reply
 

@@ -118,15 +118,15 @@ class Bench:
         self._take_in(outcome, token)
 
     def _take_in(self, outcome: Outcome, token: RequestToken | None = None) -> None:
-        if outcome.records and self.refuse:
+        if outcome.logged and self.refuse:
             self.refuse = False
             self._deliver(outcome.urgent)
             self._refuse(outcome, token)
             return
-        if outcome.records:
-            for record in outcome.records:
+        if outcome.logged:
+            for record in outcome.logged:
                 self.shard.replay(record, AppliedAt(len(self.log)))
-            self.pending.append((outcome, outcome.records))
+            self.pending.append((outcome, list(outcome.logged)))
         elif outcome.gate is not None and self.pending:
             self.pending[-1][0].replies.extend(outcome.replies)
         else:
@@ -136,7 +136,7 @@ class Bench:
         for event in outcome.events:
             if event.kind is EventKind.GROUP_CONVERTED:
                 assert event.group_type == event.details["to"]
-        if outcome.records and not self.hold:
+        if outcome.logged and not self.hold:
             self.commit()
 
     def _refuse(self, outcome: Outcome, token: RequestToken | None) -> None:

@@ -86,7 +86,7 @@ def commit(
             topics,
             api_version=version,
             transactional=False,
-            skip_partition=lambda *_: False,
+            too_long=frozenset(),
         )
     except ApiError as error:
         return error.code

@@ -3,7 +3,7 @@ consecutive log offsets as the journal does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -89,7 +89,7 @@ class ScriptedGroup:
         *,
         api_version: int,
         transactional: bool,
-        skip_partition: Callable[[str, int], bool],
+        too_long: Set[tuple[str, int]],
     ) -> None:
         self.commit_checks.append(
             {
@@ -100,7 +100,7 @@ class ScriptedGroup:
                     (topic.name, topic.topic_id, entry.partition)
                     for topic in topics
                     for entry in topic.partitions
-                    if not skip_partition(topic.name, entry.partition)
+                    if (topic.name, entry.partition) not in too_long
                 ],
             }
         )
@@ -165,7 +165,7 @@ class Shard:
 
     def apply(self, outcome: Outcome) -> Outcome:
         producer_id, epoch = outcome.transaction or (-1, -1)
-        for record in outcome.records:
+        for record in outcome.logged:
             if isinstance(record.key, OffsetCommitKey):
                 self.offsets.replay(record, AppliedAt(self.end, producer_id, epoch))
             else:

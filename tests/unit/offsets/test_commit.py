@@ -23,7 +23,7 @@ def test_group_verdict_stands_on_every_partition(shard: Shard) -> None:
     group = shard.group(commit_error=code)
     reply = shard.commit(topic(p0=1, p1=2), topic("t2", p0=3), version=9)
     assert codes(reply) == {("t1", 0): code, ("t1", 1): code, ("t2", 0): code}
-    assert shard.outcome.records == shard.outcome.events == []
+    assert list(shard.outcome.logged) == shard.outcome.events == []
     assert group.commit_checks[0]["version"] == 9
     assert group.session_restarts == []
 
@@ -51,7 +51,7 @@ def test_the_limit_of_metadata_counts_utf16_units(shard: Shard) -> None:
         )
     )
     assert [code for _, code in sorted(codes(reply).items())] == [0, 12, 0]
-    assert [record.key.partition for record in shard.outcome.records] == [0, 2]
+    assert [record.key.partition for record in list(shard.outcome.logged)] == [0, 2]
     assert shard.outcome.events[0].details == {"count": 2}
 
 

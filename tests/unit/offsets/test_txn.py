@@ -21,7 +21,7 @@ def test_a_transactional_commit_belongs_to_its_producer_and_restarts_no_session(
     group = shard.group()
     assert codes(shard.txn_commit(topic(p0=9), version=0, producer=77)) == {("t1", 0): 0}
     assert shard.outcome.transaction == (77, 0)
-    assert shard.outcome.records[0].value.topic_id == T1_ID
+    assert next(iter(shard.outcome.logged)).value.topic_id == T1_ID
     assert group.commit_checks[0]["transactional"] is True
     assert group.session_restarts == []
     (event,) = shard.outcome.events

@@ -62,16 +62,13 @@ def test_all_at_once_is_one_by_one(entries: list[Entry], data: st.DataObject) ->
         at_once = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
         one_by_one = Reader(request, BEFORE_PARTITIONS, 9, flexible=True)
         try:
-            found = offset_commit._read_bare_partitions(at_once)
+            expected = ONE_BY_ONE(one_by_one)
         except READ_ERRORS:
             with pytest.raises(READ_ERRORS):
-                ONE_BY_ONE(one_by_one)
+                offset_commit._read_partitions(at_once, ONE_BY_ONE)
             continue
-        if found:
-            assert found == ONE_BY_ONE(one_by_one)
-            assert (at_once.at, at_once.items) == (one_by_one.at, one_by_one.items)
-        else:
-            assert (at_once.at, at_once.items) == (BEFORE_PARTITIONS, 0)
+        assert offset_commit._read_partitions(at_once, ONE_BY_ONE) == expected
+        assert (at_once.at, at_once.items) == (one_by_one.at, one_by_one.items)
     first = offset_commit.OFFSET_COMMIT.decode(whole, 0, 9)
     assert list(first.topics[0].partitions) == [entry for entry, _ in entries]
 
@@ -79,11 +76,18 @@ def test_all_at_once_is_one_by_one(entries: list[Entry], data: st.DataObject) ->
 def test_partitions_without_metadata_are_read_at_once() -> None:
     entries = [(CommitPartition(p, 7 * p, -1, "" if p % 2 else None), ()) for p in range(200)]
     reader = Reader(body(entries), BEFORE_PARTITIONS, 9, flexible=True)
-    found = offset_commit._read_bare_partitions(reader)
-    assert list(found) == [entry for entry, _ in entries]
+    found = offset_commit._read_partitions(reader, _never)
+    assert found == tuple(entry for entry, _ in entries)
+    assert found[3] == CommitPartition(3, 21, -1, "")
+    assert found[10:12] == (entries[10][0], entries[11][0])
 
 
-def test_partitions_with_metadata_are_left_to_be_read_one_by_one() -> None:
+def _never(reader: Reader) -> tuple[CommitPartition, ...]:
+    raise AssertionError("read one by one")
+
+
+def test_partitions_with_metadata_are_read_one_by_one() -> None:
     reader = Reader(body([(CommitPartition(0, 7, -1, "m"), ())]), BEFORE_PARTITIONS, 9, True)
-    assert offset_commit._read_bare_partitions(reader) == ()
+    with pytest.raises(AssertionError):
+        offset_commit._read_partitions(reader, _never)
     assert (reader.at, reader.items) == (BEFORE_PARTITIONS, 0)

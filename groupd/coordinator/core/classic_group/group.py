@@ -14,7 +14,7 @@ docs/spec/offsets-and-log.md#3, #4.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from enum import Enum
 
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
@@ -337,7 +337,7 @@ class ClassicGroup:
         *,
         api_version: int,
         transactional: bool,
-        skip_partition: Callable[[str, int], bool],
+        too_long: Set[tuple[str, int]],
     ) -> None:
         """Checks an offset commit (docs/spec/offsets-and-log.md#3.1, "Classic"). An accepted plain
         commit also restarts the member's session: `on_offset_commit`."""

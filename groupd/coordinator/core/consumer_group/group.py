@@ -8,7 +8,7 @@ under "Replay" are the writers; everything else reads. Soft state is at the end 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Container, Generator, Sequence, Set
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.offsets import CommitTopic
+from groupd.protocol.messages.offsets import CommitRows, CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TYPE_NAME = "consumer"
@@ -179,7 +179,7 @@ class ConsumerGroup:
         *,
         api_version: int,
         transactional: bool,
-        skip_partition: Callable[[str, int], bool],
+        too_long: Set[tuple[str, int]],
     ) -> None:
         """Checks an offset commit (docs/spec/offsets-and-log.md#3.1 "Consumer"). The instance id is
         not checked here."""
@@ -196,7 +196,7 @@ class ConsumerGroup:
             generation_or_epoch,
             topics,
             api_version=None if transactional else api_version,
-            skip_partition=skip_partition,
+            too_long=too_long,
         )
 
     def on_offset_commit(
@@ -359,7 +359,7 @@ def _check_commit(
     topics: Sequence[CommitTopic],
     *,
     api_version: int | None,
-    skip_partition: Callable[[str, int], bool],
+    too_long: Set[tuple[str, int]],
 ) -> None:
     """Rules 4-7 for a known member. A commit with an older epoch passes if every partition has been
     with the member since that epoch. `api_version`: that of OffsetCommit; None for a transactional
@@ -377,10 +377,10 @@ def _check_commit(
     for topic in topics:
         assigned = member.assigned.get(topic.topic_id, {})
         pending = member.pending_revocation.get(topic.topic_id, {})
-        for partition in topic.partitions:
-            if skip_partition(topic.name, partition.partition):
+        for partition in CommitRows.of(topic.partitions).numbers:
+            if too_long and (topic.name, partition) in too_long:
                 continue
-            since = assigned.get(partition.partition, pending.get(partition.partition))
+            since = assigned.get(partition, pending.get(partition))
             if since is None or received_epoch < since:
                 raise _stale(member, received_epoch)
 

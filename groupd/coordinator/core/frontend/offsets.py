@@ -31,6 +31,7 @@ from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.offsets import (
+    CommitRows,
     CommitTopic,
     FetchedGroup,
     FetchedOffset,
@@ -237,25 +238,25 @@ def _admit_topics(
     partitions that the metadata does not have get 3."""
     failures: Failures | None = None
     admitted: list[CommitTopic] = []
+    restricted = context.access.restricted
     for topic in topics:
         known = _by_id(image, topic.topic_id) if by_id else image.by_name.get(topic.name)
-        partitions = [entry.partition for entry in topic.partitions]
+        rows = CommitRows.of(topic.partitions)
         code = ErrorCode.NONE
         name = known.name if known else topic.name
         if by_id and known is None:
             name, code = "", ErrorCode.UNKNOWN_TOPIC_ID
-        elif not context.allows(Operation.READ, Resource.TOPIC, name):
+        elif restricted and not context.allows(Operation.READ, Resource.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        good, bad = ([], partitions) if code else _split(partitions, known)
+        good, bad = ([], rows.numbers) if code else _split(rows.numbers, known)
         if bad or code:
             failures = failures or Failures(by_id=by_id)
             code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             failures.add(name, topic.topic_id if by_id else NO_TOPIC_ID, bad, code)
         if good and known:
-            kept = topic.partitions
             if bad:
-                kept = tuple(entry for entry in kept if 0 <= entry.partition < known.partitions)
-            admitted.append(CommitTopic(known.name, kept, known.topic_id))
+                rows = CommitRows.of([row for row in rows if 0 <= row.partition < known.partitions])
+            admitted.append(CommitTopic(known.name, rows, known.topic_id))
     return tuple(admitted), failures
 
 

@@ -7,8 +7,9 @@ refuses its own partition. The front end has already resolved names to ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from operator import not_
 
 from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
@@ -17,6 +18,7 @@ from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, Re
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.offsets import (
+    CommitRows,
     CommitTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
@@ -25,7 +27,9 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
 )
-from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.commit_records import CommitRecords, TopicCommits
+
+_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 # Which groups have committed offsets, and the group's own check before offsets are committed
 # (docs/spec/offsets-and-log.md#3).
@@ -38,27 +42,6 @@ def owner_of(group: Group | None) -> OffsetOwner:
     if owner is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     return owner
-
-
-def check_group(
-    group: OffsetOwner,
-    request: OffsetCommitRequest | TxnOffsetCommitRequest,
-    api_version: int,
-    too_long: Set[tuple[str, int]],
-    *,
-    transactional: bool,
-) -> None:
-    """Asks the group whether the commit is allowed. Raises ApiError. `too_long`: (topic, partition)
-    of entries that are refused already because their metadata is too long."""
-    group.check_offset_commit(
-        request.member_id,
-        request.group_instance_id,
-        request.generation_or_epoch,
-        request.topics,
-        api_version=api_version,
-        transactional=transactional,
-        skip_partition=lambda topic, partition: (topic, partition) in too_long,
-    )
 
 
 _FIRST_VERSION_WITH_EPOCHS = 9
@@ -77,21 +60,28 @@ def commit_offsets(
             epochs_known=context.api_version >= _FIRST_VERSION_WITH_EPOCHS,
         )
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        check_group(group, request, context.api_version, too_long, transactional=False)
+        group.check_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_or_epoch,
+            request.topics,
+            api_version=context.api_version,
+            transactional=False,
+            too_long=too_long,
+        )
     except ApiError as error:
         reply = refuse_commit(request, error.code)
         return Outcome(replies=[(token, reply)], gate=request.group_id)
     expire_at = -1
     if request.retention_time_ms != -1:
         expire_at = now.wall_ms + request.retention_time_ms
-    records = _records(request, too_long, now, expire_at)
-    reply = OffsetCommitReply(_results(request.topics, too_long))
+    commits, results = _committed(request, too_long, now, expire_at)
     group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
     return Outcome(
-        records=records,
-        replies=[(token, reply)],
+        commits=commits,
+        replies=[(token, OffsetCommitReply(results))],
         gate=request.group_id,
-        events=_events(group, request, records),
+        events=[] if commits is None else [_event(group, request, {"count": commits.count})],
     )
 
 
@@ -108,20 +98,30 @@ def commit_txn_offsets(
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = _group_of(state, request, epochs_known=epochs_known)
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        check_group(group, request, version, too_long, transactional=True)
+        group.check_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_or_epoch,
+            request.topics,
+            api_version=version,
+            transactional=True,
+            too_long=too_long,
+        )
     except ApiError as error:
         code = error.code
         if code is ErrorCode.STALE_MEMBER_EPOCH and not epochs_known:
             code = ErrorCode.ILLEGAL_GENERATION
         reply = refuse_txn_commit(request, code, version)
         return Outcome(replies=[(token, reply)], gate=request.group_id)
-    records = _records(request, too_long, now, expire_at=-1)
-    topics = _results(request.topics, too_long)
+    commits, results = _committed(request, too_long, now, expire_at=-1)
+    events = []
+    if commits is not None:
+        events.append(_event(group, request, {"count": commits.count, "transactional": True}))
     return Outcome(
-        records=records,
-        replies=[(token, TxnOffsetCommitReply(topics))],
+        commits=commits,
+        replies=[(token, TxnOffsetCommitReply(results))],
         gate=request.group_id,
-        events=_events(group, request, records, transactional=True),
+        events=events,
         transaction=(request.producer_id, request.producer_epoch),
     )
 
@@ -155,95 +155,59 @@ def _is_too_long(metadata: str, units_max: int) -> bool:
 
 
 def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, int]]:
-    return {
-        (topic.name, entry.partition)
-        for topic in topics
-        for entry in topic.partitions
-        if entry.metadata and _is_too_long(entry.metadata, units_max)
-    }
+    """(topic, partition) of the entries whose metadata is too long."""
+    found = set()
+    for topic in topics:
+        rows = CommitRows.of(topic.partitions)
+        if any(rows.metadata):
+            for number, metadata in zip(rows.numbers, rows.metadata, strict=True):
+                if metadata and _is_too_long(metadata, units_max):
+                    found.add((topic.name, number))
+    return found
 
 
-def _records(
+def _committed(
     request: CommitRequest, too_long: set[tuple[str, int]], now: Instant, expire_at: int
-) -> list[Record]:
-    group_id, wall_ms = request.group_id, now.wall_ms
+) -> tuple[CommitRecords | None, tuple[TopicErrors, ...]]:
+    """The records, None if all entries are refused, and the results."""
     # A record with an expire time is written as version 1, which has neither leader epoch nor topic
     # id. They are left out here, so that memory is what a load would read.
     expires = expire_at != -1
-    new = tuple.__new__  # a local name, because this runs for every partition of every commit
-    records: list[Record] = []
+    count, topics, results = 0, [], []
     for topic in request.topics:
-        name, topic_id = topic.name, NO_TOPIC_ID if expires else topic.topic_id
-        records += [
-            new(
-                Record,
-                (
-                    new(OffsetCommitKey, (group_id, name, entry.partition)),
-                    new(
-                        OffsetCommitValue,
-                        (
-                            entry.offset,
-                            -1 if expires else entry.leader_epoch,
-                            entry.metadata or "",
-                            wall_ms,
-                            expire_at,
-                            topic_id,
-                        ),
-                    ),
-                ),
+        rows, name, topic_id = CommitRows.of(topic.partitions), topic.name, topic.topic_id
+        codes: Iterable[ErrorCode] = repeat(ErrorCode.NONE)
+        if too_long:
+            refused = [(name, number) in too_long for number in rows.numbers]
+            codes = [_TOO_LARGE if refuse else ErrorCode.NONE for refuse in refused]
+        results.append(TopicErrors(name, tuple(map(PartitionError, rows.numbers, codes)), topic_id))
+        if too_long:
+            rows = CommitRows.of(list(compress(rows, map(not_, refused))))
+        numbers = rows.numbers
+        count += len(numbers)
+        topics.append(
+            TopicCommits(
+                name,
+                NO_TOPIC_ID if expires else topic_id,
+                numbers,
+                rows.offsets,
+                (-1,) * len(numbers) if expires else rows.leader_epochs,
+                [text or "" for text in rows.metadata] if any(rows.metadata) else None,
             )
-            for entry in topic.partitions
-            if not too_long or (name, entry.partition) not in too_long
-        ]
-    return records
-
-
-def _results(
-    topics: Sequence[CommitTopic], too_long: set[tuple[str, int]]
-) -> tuple[TopicErrors, ...]:
-    refused = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return tuple(
-        TopicErrors(
-            topic.name,
-            tuple(
-                [
-                    PartitionError(entry.partition, refused)
-                    if too_long and (topic.name, entry.partition) in too_long
-                    else _accepted(entry.partition)
-                    for entry in topic.partitions
-                ]
-            ),
-            topic.topic_id,
         )
-        for topic in topics
+    if not count:
+        return None, tuple(results)
+    commits = CommitRecords(request.group_id, now.wall_ms, expire_at, topics, count)
+    return commits, tuple(results)
+
+
+def _event(group: OffsetOwner, request: CommitRequest, details: dict[str, object]) -> Event:
+    return Event(
+        group.type_name,
+        EventKind.OFFSETS_COMMITTED,
+        request.group_id,
+        request.member_id,
+        request.generation_or_epoch,
+        "",
+        details,
     )
-
-
-@lru_cache(maxsize=1024)
-def _accepted(partition: int) -> PartitionError:
-    return PartitionError(partition, ErrorCode.NONE)
-
-
-def _events(
-    group: OffsetOwner,
-    request: CommitRequest,
-    records: Sequence[Record],
-    *,
-    transactional: bool = False,
-) -> list[Event]:
-    if not records:
-        return []
-    details: dict[str, object] = {"count": len(records)}
-    if transactional:
-        details["transactional"] = True
-    return [
-        Event(
-            group.type_name,
-            EventKind.OFFSETS_COMMITTED,
-            request.group_id,
-            request.member_id,
-            request.generation_or_epoch,
-            "",
-            details,
-        )
-    ]

@@ -8,14 +8,16 @@ put on each partition.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from itertools import islice
+from collections.abc import Callable, Generator, Sequence
+from itertools import islice, starmap
+from operator import attrgetter
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     CommitPartition,
+    CommitRows,
     CommitTopic,
     FetchTopic,
     OffsetCommitReply,
@@ -32,11 +34,15 @@ from groupd.protocol.schema import Code, Codec, Shape, array, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only, on_each
 from groupd.protocol.writer import ROWS, Writer
 
-_BARE_COMMIT = Struct(">iqiBB")
-"""Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
-_METADATA_AT = 16
-"""The position of that length."""
+_BARE_COMMIT = Struct(">iqixx")
+"""Partition, offset, leader epoch; length of the metadata + 1, number of tagged fields."""
+_METADATA_AT, _TAGS_AT = 16, 17
+"""The positions of the last two."""
+_WITHOUT_METADATA = (None, "").__getitem__
 
+_RESULT = attrgetter("partition", "error")
+_ROW, _ROW_FLEXIBLE = Struct(">ih"), Struct(">ihx")
+"""A result; the flexible one with its number of tagged fields."""
 _ROWS_PER_TOPIC = 10
 """To write a topic takes about as long as to write this many of its rows."""
 
@@ -44,28 +50,26 @@ _ID_FROM, _TXN_ID_FROM = 10, 6
 """The versions of OffsetCommit and TxnOffsetCommit from which topics have ids, not names."""
 
 
-def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
+def _read_partitions(
+    reader: Reader, one_by_one: Callable[[Reader], Sequence[CommitPartition]]
+) -> CommitRows:
     """Reads all partitions of a topic at once if none has metadata, as in most requests: then all
-    have the same size. Otherwise it returns an empty tuple and leaves the reader as it was. (The
-    flexible versions of both APIs have leader epochs.)"""
-    start, items = reader.at, reader.items
+    have the same size. Otherwise it uses `one_by_one`. (The flexible versions of both APIs have
+    leader epochs.)"""
+    start, size = reader.at, _BARE_COMMIT.size
     count = reader.length()
     at = reader.at
-    end = at + count * _BARE_COMMIT.size
-    if count > 0 and end <= len(reader.data) and reader.data[at + _METADATA_AT] <= 1:
-        reader.count(count)
-        found = [
-            CommitPartition(number, offset, leader_epoch, "" if length else None)
-            for number, offset, leader_epoch, length, tags in _BARE_COMMIT.iter_unpack(
-                reader.data[at:end]
-            )
-            if length <= 1 and not tags
-        ]
-        if len(found) == count:
+    end = at + count * size
+    if count > 0 and end <= len(reader.data):
+        rows = reader.data[at:end]
+        lengths = rows[_METADATA_AT::size]
+        if max(lengths) <= 1 and not any(rows[_TAGS_AT::size]):
+            reader.count(count)
             reader.at = end
-            return tuple(found)
-    reader.at, reader.items = start, items
-    return ()
+            numbers, offsets, epochs = zip(*_BARE_COMMIT.iter_unpack(rows), strict=True)
+            return CommitRows(numbers, offsets, epochs, tuple(map(_WITHOUT_METADATA, lengths)))
+    reader.at = start
+    return CommitRows.of(one_by_one(reader))
 
 
 def _partitions(of: Shape) -> Codec:
@@ -73,12 +77,11 @@ def _partitions(of: Shape) -> Codec:
     items = array(of)
 
     def read(code: Code) -> str:
-        one_by_one = items.read(code)
-        return (
-            f"{code.bind(_read_bare_partitions)}(r) or {one_by_one}"
-            if code.flexible
-            else one_by_one
-        )
+        if not code.flexible:
+            return f"{code.bind(CommitRows.of)}({items.read(code)})"
+        inner = code.inner()
+        one_by_one = inner.function("r", (f"return {items.read(inner)}",))
+        return f"{code.bind(_read_partitions)}(r, {code.bind(one_by_one)})"
 
     return items._replace(read=read)
 
@@ -87,7 +90,7 @@ def _write_topics(
     writer: Writer, topics: Sequence[TopicErrors], *, id_from: int
 ) -> Generator[None, None, None]:
     """Writes the result of each partition for both APIs. Yields now and then if there are many."""
-    pack = writer.packer("ih")
+    row = _ROW_FLEXIBLE if writer.flexible else _ROW
     room = ROWS
     for topic in writer.structs(topics):
         if writer.version >= id_from:
@@ -95,10 +98,10 @@ def _write_topics(
         else:
             writer.string(topic.name)
         writer.array_length(len(topic.partitions))
-        rest = iter(topic.partitions)
-        while some := [pack(p.partition, p.error) for p in islice(rest, max(room, 1))]:
-            writer.buffer += b"".join(some)
-            room -= len(some)
+        rest = map(_RESULT, topic.partitions)
+        while some := b"".join(starmap(row.pack, islice(rest, max(room, 1)))):
+            writer.buffer += some
+            room -= len(some) // row.size
             if room <= 0:
                 yield
                 room = ROWS
