@@ -14,6 +14,8 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
+
 from groupd.protocol.messages.secret import Secret
 from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX
 
@@ -50,23 +52,20 @@ def what_is_wrong(error: Exception) -> str:
     return str(error)
 
 
-class Reader:
+class Reader(Struct, eq=False, gc=False):
     """Reads primitives from `data`, beginning at `at`. Raises READ_ERRORS. `version`: the version
-    of the API or of the record. `max_items`: how many items all arrays together may have. A tagged
-    field counts as one item; a fixed-width number, which is cheap to read, as an eighth."""
+    of the API or of the record. `max_items`: how many items all arrays together may have; `items`:
+    how many they have had so far. A tagged field counts as one item; a fixed-width number, which is
+    cheap to read, as an eighth. `tags_end`: the end of the struct whose tagged fields were read
+    last."""
 
-    __slots__ = ("_end", "at", "data", "flexible", "items", "max_items", "version")
-
-    def __init__(
-        self, data: bytes, at: int, version: int, flexible: bool, max_items: int = NO_LIMIT
-    ) -> None:
-        self.data = data
-        self.at = at
-        self.version = version
-        self.flexible = flexible
-        self.items = 0
-        self.max_items = max_items
-        self._end = 0  # end of the struct whose tagged fields were read last
+    data: bytes
+    at: int
+    version: int
+    flexible: bool
+    max_items: int = NO_LIMIT
+    items: int = 0
+    tags_end: int = 0
 
     def int8(self) -> int:
         value = self.data[self.at]
@@ -145,6 +144,11 @@ class Reader:
         return data[at:end].decode()
 
     def string(self) -> str:
+        # One length byte is the usual case, which takes no second call.
+        data, at = self.data, self.at + 1
+        if self.flexible and 0 < (length := data[at - 1]) < 0x80 and at + length - 1 <= len(data):
+            self.at = end = at + length - 1
+            return data[at:end].decode()
         value = self.nullable_string()
         if value is None:
             raise BadBytes("null string")
@@ -196,18 +200,27 @@ class Reader:
 
     def array_length(self, least: int) -> int:
         """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
-        length = self.length()
+        length = self.data[self.at] - 1
+        if self.flexible and length < 0x7F:
+            self.at += 1
+        else:
+            length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:
                 raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
-            self.count(length)
+            self.items += length
+            if self.items > self.max_items:
+                raise self._too_many_items()
         return length
 
     def count(self, items: int) -> None:
         """Counts `items` more items of an array, or tagged fields. Raises TooManyItems."""
         self.items += items
         if self.items > self.max_items:
-            raise TooManyItems(f"more than {self.max_items} items in its arrays")
+            raise self._too_many_items()
+
+    def _too_many_items(self) -> TooManyItems:
+        return TooManyItems(f"more than {self.max_items} items in its arrays")
 
     def nullable_int32_array(self) -> tuple[int, ...] | None:
         length = self.length()
@@ -229,8 +242,8 @@ class Reader:
             return
         if self.data[self.at] == 0:
             self.at += 1
-        elif self._end > self.at:
-            self.at = self._end
+        elif self.tags_end > self.at:
+            self.at = self.tags_end
         else:
             self._tagged_fields()
 
@@ -241,7 +254,7 @@ class Reader:
         if not self.flexible or self.data[at] == 0:
             return {}
         fields = self._tagged_fields()
-        self.at, self._end = at, self.at
+        self.at, self.tags_end = at, self.at
         return fields
 
     def _tagged_fields(self) -> dict[int, bytes]:
@@ -284,11 +297,8 @@ class SecretFinder(Reader):
     """Finds the secrets in a request. `spans`: (first byte, end) of each secret; the end is
     exclusive. It accepts as many items as a broker accepts by default."""
 
-    __slots__ = ("spans",)
-
-    def __init__(self, data: bytes, at: int, version: int, flexible: bool) -> None:
-        super().__init__(data, at, version, flexible, _SEARCHED_ITEMS)
-        self.spans: list[tuple[int, int]] = []
+    max_items: int = _SEARCHED_ITEMS
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
     def secret(self) -> Secret:
         found = super().secret()

@@ -407,6 +407,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         lines = (
             f"length = r.array_length({item.least(code.version, code.flexible)})",
             f"if length < 0: {null}",
+            f"if length == 1: return ({item.read(inner)},)",  # the usual case, without a loop
             f"return tuple([{item.read(inner)} for _ in range(length)])",
         )
         return f"{code.bind(inner.function('r', lines))}(r)"

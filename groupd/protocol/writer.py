@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from struct import Struct, pack
 from typing import TypeVar
 
+from msgspec import Struct as Structure
+from msgspec import field
+
 from groupd.protocol.primitives import (
     FLOAT64,
     INT16,
@@ -31,19 +34,18 @@ without a call."""
 T = TypeVar("T")
 
 
-class Writer:
+class Writer(Structure, eq=False):
     """Appends primitives to `buffer`. `version`: the version of the API or of the record value.
     `throttle_ms`: the throttle time that a reply contains."""
 
-    __slots__ = ("_left", "_tagged", "buffer", "flexible", "throttle_ms", "version")
-
-    def __init__(self, flexible: bool, version: int = 0, throttle_ms: int = 0) -> None:
-        self.buffer = bytearray()
-        self.flexible = flexible
-        self.version = version
-        self.throttle_ms = throttle_ms
-        self._tagged: dict[int, bytes] = {}
-        self._left = STEP
+    flexible: bool
+    version: int = 0
+    throttle_ms: int = 0
+    buffer: bytearray = field(default_factory=bytearray)
+    _tagged: dict[int, bytes] = {}
+    """The payloads of the tagged fields of the struct that ends next, by tag."""
+    _left: int = STEP
+    """How many more items may be written before other work has to run."""
 
     def int8(self, value: int) -> None:
         self.buffer.append(value & 0xFF)
@@ -68,7 +70,7 @@ class Writer:
 
     def throttle_time(self) -> None:
         """Writes the field of a reply that says how long the client has to wait."""
-        self.int32(self.throttle_ms)
+        self.buffer += INT32.pack(self.throttle_ms)
 
     def uuid(self, value: bytes) -> None:
         self.buffer += value
@@ -172,6 +174,12 @@ class Writer:
         for tag, payload in self._tagged.items():
             self.buffer += uvarint(tag) + uvarint(len(payload)) + payload
         self._tagged = {}
+
+    def body(self) -> bytearray:
+        """Ends the body of a message, and returns it."""
+        if self.flexible:
+            self.end()
+        return self.buffer
 
     def tagged_field(self, tag: int, payload: bytes) -> None:
         """Adds a tagged field to the struct that ends next. Tags must be added in ascending

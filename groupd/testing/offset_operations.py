@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.faults.errors import HarnessError, check_code
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group, explain_group
 from groupd.testing.topic_operations import READ_COMMITTED, PartitionReader
@@ -33,7 +37,7 @@ class OffsetOperations:
         by_topic: dict[str, list[CommitPartition]] = {}
         for (topic, partition), offset in _flat(offsets).items():
             by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
-        topics = tuple(CommitTopic(name, tuple(parts)) for name, parts in by_topic.items())
+        topics = tuple(commit_topic(name, tuple(parts)) for name, parts in by_topic.items())
         request = OffsetCommitRequest(group, topics)
         reply = await self._engine.ask(request, OFFSET_COMMIT_VERSION)
         for topic in reply.topics:

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from tests.simulator.network import Call, Connection
 
 if TYPE_CHECKING:
@@ -234,9 +238,9 @@ class Client:
                     partition, self.simulation.ledger.new_commit(self, place, tenure)
                 )
                 if by_id:
-                    topics.append(CommitTopic("", (entry,), image.topic_id))
+                    topics.append(commit_topic("", (entry,), image.topic_id))
                 else:
-                    topics.append(CommitTopic(image.name, (entry,)))
+                    topics.append(commit_topic(image.name, (entry,)))
             if topics:
                 request = OffsetCommitRequest(
                     self.group_id, tuple(topics), identity[0], identity[1], self.instance_id

@@ -35,7 +35,11 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from groupd.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -136,7 +140,7 @@ class Soak:
 
     async def commit(self, group: str) -> None:
         parts = tuple(CommitPartition(n, self.step) for n in range(2))
-        request = OffsetCommitRequest(group, (CommitTopic("events", parts),))
+        request = OffsetCommitRequest(group, (commit_topic("events", parts),))
         reply = await self.ask(request, 9)
         assert reply.topics[0].partitions[0].error == ErrorCode.NONE, reply
 

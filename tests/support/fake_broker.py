@@ -14,7 +14,7 @@ from groupd.client import connection
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
 from groupd.protocol.wire.apis import API_BY_KEY, API_RANGES
 from groupd.protocol.wire.framing import FrameSplitter
-from groupd.protocol.wire.header import parse_request_header, reply_frame, reply_header_version
+from groupd.protocol.wire.header import parse_request_header, reply_frame
 
 
 class FakeBroker:
@@ -66,8 +66,8 @@ class FakeBroker:
 
         def send() -> None:
             body = api.encode(self._reply(request), version, 0)
-            head = reply_header_version(api, version)
-            transport.answer(reply_frame(header.correlation_id, head, body))
+            tagged = version >= api.tagged_replies_from
+            transport.answer(reply_frame(header.correlation_id, body, tagged=tagged))
 
         if self._held is None or isinstance(request, ApiVersionsRequest):
             if not self.mute:

@@ -14,6 +14,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import structlog
 from msgspec import Struct
 
+from groupd.protocol.messages.offsets import CommitRows
+
 
 class Turns:
     """A context manager for a coroutine: counts until it is left. `most`: the most calls in one
@@ -91,6 +93,8 @@ def arrays(hint: Any, path: str) -> Iterator[str]:
         else:
             for place, kind in enumerate(kinds):
                 yield from arrays(kind, f"{path}.{place}")
+    elif hint is CommitRows:
+        yield path
     elif isinstance(hint, type) and issubclass(hint, Struct):
         for name, kind in get_type_hints(hint).items():
             yield from arrays(kind, f"{path}.{name}")

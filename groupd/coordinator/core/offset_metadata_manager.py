@@ -146,11 +146,13 @@ class OffsetMetadataManager:
 
     def replay_commits(self, commits: CommitRecords, offsets: Iterable[int]) -> None:
         """`replay` of the records of a commit outside transactions, at these log offsets."""
-        at = iter(offsets)
+        group, at = commits.group, iter(offsets)
+        if group not in self._state.groups:
+            self._state.groups[group] = self._state.simple_group(group)
         for topic in commits.topics:
             stored = map(stored_offset, zip(*commits.values(topic), at, strict=False))
             by_partition = dict(zip(topic.partitions, stored, strict=True))
-            self.replay_many(commits.group, topic.topic, by_partition)
+            self.store.put_many(group, topic.topic, by_partition)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """Apply a producer's marker, COMMIT or ABORT; an unknown producer changes nothing."""

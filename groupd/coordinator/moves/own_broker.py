@@ -34,11 +34,11 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     TopicErrors,
+    commit_topic,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
@@ -199,7 +199,7 @@ class OwnGroup:
             row = CommitPartition(number, one.offset, one.leader_epoch, one.metadata)
             topics[topic].append(row)
         request = OffsetCommitRequest(
-            self.group_id, tuple(CommitTopic(name, tuple(some)) for name, some in topics.items())
+            self.group_id, tuple(commit_topic(name, tuple(some)) for name, some in topics.items())
         )
         reply = await self._ask(OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
         return await self.run(self._audited(part, _errors(reply.topics)))

@@ -77,13 +77,15 @@ class Alarm:
     """Calls `ring()` at a given time. The alarm is off while `ring` runs, and `ring` may set it
     again."""
 
-    __slots__ = ("_at_ms", "_clock", "_handle", "_ring")
+    __slots__ = ("_at_ms", "_clock", "_handle", "_ring", "on")
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
         self._ring = ring
         self._at_ms = 0
         self._handle: TimerHandle | None = None
+        self.on = False
+        """Whether the alarm is set."""
 
     @property
     def rang_for_ms(self) -> int:
@@ -93,7 +95,7 @@ class Alarm:
     @property
     def at_ms(self) -> int | None:
         """When the alarm rings, in monotonic ms; None while it is off."""
-        return None if self._handle is None else self._at_ms
+        return self._at_ms if self.on else None
 
     def at_latest(self, monotonic_ms: int) -> None:
         """Ring at `monotonic_ms` or earlier: an alarm that is already set to an earlier time stays
@@ -102,16 +104,16 @@ class Alarm:
             if self._at_ms <= monotonic_ms:
                 return
             self._handle.cancel()
-        self._at_ms = monotonic_ms
+        self._at_ms, self.on = monotonic_ms, True
         self._handle = self._clock.call_at(monotonic_ms, self._fire)
 
     def cancel(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-            self._handle = None
+            self._handle, self.on = None, False
 
     def _fire(self) -> None:
-        self._handle = None
+        self._handle, self.on = None, False
         self._ring()
 
 

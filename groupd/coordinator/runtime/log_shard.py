@@ -176,16 +176,12 @@ class LogShard(ABC, Generic[M]):
 
     def handle(self, context: RequestContext, request: Any) -> None:
         """Handle a request to this shard. `context.token` is answered, now or later."""
-        started_ns = elapsed_ns()
-        self._handle(context, request)
-        self._parts.processing.add(elapsed_ns() - started_ns)
-
-    def _handle(self, context: RequestContext, request: Any) -> None:
         waiter: Waiter = context.token
         if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
             # The lease may have run out: the process stood still in the middle of a long request.
             waiter.fail(REFUSALS.get(self.state, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
+        started_ns = elapsed_ns()
         try:
             outcome = self.machine.handle(context, request, self.clock.now())
         except ApiError as error:
@@ -202,6 +198,7 @@ class LogShard(ABC, Generic[M]):
             if outcome.reply_validity and not outcome.records:
                 self.store_reply(outcome.reply_validity, waiter)
             self._apply(outcome, waiter)
+        self._parts.processing.add(elapsed_ns() - started_ns)
 
     def store_reply(self, validity: ReplyValidity, waiter: Waiter) -> None:
         """Tell `waiter` how long its reply may be sent again (ADR 10)."""
@@ -247,7 +244,8 @@ class LogShard(ABC, Generic[M]):
 
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal. Returns False if they were refused."""
-        now_ms, records = self.clock.monotonic_ms(), outcome.logged
+        now_ms = self.clock.monotonic_ms()
+        records = outcome.records if outcome.commits is None else outcome.commits
         try:
             encoded = self.encode(records)
             if encoded.size_bytes > self._write_bytes_max:

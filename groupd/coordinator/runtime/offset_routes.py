@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -37,6 +38,8 @@ from groupd.protocol.messages.offsets import (
 
 OffsetsRequest = TypeVar("OffsetsRequest", OffsetCommitRequest, OffsetDeleteRequest)
 
+_numbers = attrgetter("partitions.numbers")
+
 TOPICS_AT_ONCE = 50
 """How many topics one piece has when a client fetches all offsets of a group."""
 
@@ -46,10 +49,7 @@ TOPICS_AT_ONCE = 50
 
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> None:
     topics = request.topics
-    # The same as `is_long`, without a call: commits are frequent.
-    if len(topics) > PIECE or (
-        len(topics) + sum([len(topic.partitions) for topic in topics]) > PIECE
-    ):
+    if len(topics) > PIECE or len(topics) + sum(map(len, map(_numbers, topics))) > PIECE:
         broker.work.answer(context.token, _commit_in_pieces(broker, context, request))
     else:
         ask_admitted(broker, context, *offsets.admit_commit(context, request, broker.image))

@@ -126,7 +126,7 @@ class GroupLogShard(LogShard[GroupCoordinatorShard]):
         return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
 
     def encode(self, records: list[Record] | CommitRecords) -> EncodedWrite:
-        if isinstance(records, CommitRecords) and records.alike:
+        if isinstance(records, CommitRecords) and records.bare:
             size, names = records.size_bytes(), (records.group,)
             return EncodedWrite(records.packed, records.count, size, names)
         return measured(encode_pairs(records), sorted({key.group for key, _ in records}))

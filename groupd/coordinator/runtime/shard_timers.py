@@ -100,7 +100,7 @@ class CommitTimeout:
         self._alarm = Alarm(clock, self._on_timeout)
 
     def arm(self) -> None:
-        if self._alarm.at_ms is None and (oldest := self._journal().oldest_ms()) is not None:
+        if not self._alarm.on and (oldest := self._journal().oldest_ms()) is not None:
             self._alarm.at_latest(oldest + self._timeout_ms)
 
     def cancel(self) -> None:

@@ -74,15 +74,14 @@ class Waiter:
     """One request and the way back to its client. Subclasses say in `send` what happens to the
     reply. `failure` makes the reply that carries an error."""
 
-    __slots__ = ("failure", "request", "waiting")
-
     meter: Timing | None = None
     """Measures how much time is spent on the request; None if that is not measured."""
+    waiting: WaitingRequests = _NOWHERE
+    """The waiters among which it waits."""
 
     def __init__(self, request: Any, failure: Failure) -> None:
         self.request = request
         self.failure = failure
-        self.waiting = _NOWHERE
 
     # The answer ---------------------------------------------------------------------------
 
@@ -173,8 +172,6 @@ class Waiter:
 class Callback(Waiter):
     """Calls a function with the reply, or calls `lost` if there will be none."""
 
-    __slots__ = ("_lost", "_receive")
-
     def __init__(
         self,
         request: Any,
@@ -250,8 +247,6 @@ class Gather:
 
 class Part(Waiter):
     """Question `index` of a `Gather`."""
-
-    __slots__ = ("_gather", "_index")
 
     def __init__(self, request: Any, failure: Failure, gather: Gather, index: int) -> None:
         super().__init__(request, failure)

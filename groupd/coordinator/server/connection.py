@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, cast
 
 import structlog
+from msgspec.structs import replace
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock
@@ -453,7 +454,7 @@ class Connection(SharedBufferProtocol):
         # A client may ask with a newer version than ours. The v0 body with the error names our
         # versions.
         api = API_BY_KEY[API_VERSIONS_KEY]
-        known = header._replace(api_version=0)
+        known = replace(header, api_version=0)
         slot = self.make_slot(self, api, known, b"")
         self._slots.append(slot)
         slot.send(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))

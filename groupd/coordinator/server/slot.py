@@ -18,7 +18,7 @@ from groupd.coordinator.server.client_session import ClientSession
 from groupd.coordinator.server.metering import RequestMeter
 from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
+from groupd.protocol.wire.header import RequestHeader, reply_frame
 from groupd.protocol.wire.registry import Api, ReplySteps
 
 GROWTH = 64 * 1024
@@ -89,25 +89,33 @@ class Slot(Waiter):
     `request_frame`: the bytes of the request without the length field; empty once they are not
     needed any more."""
 
-    __slots__ = (
-        "api",
-        "blocks",
-        "connection",
-        "done",
-        "frame",
-        "hangs_up",
-        "header",
-        "lane",
-        "meter",
-        "request_frame",
-        "reserved",
-        "rights",
-        "size",
-        "stand_in",
-        "throttle_ms",
-        "validity",
-        "watchers",
-    )
+    # What most requests do not need has its value from the class.
+    done = False
+    hangs_up = False
+    """Whether the connection is closed in place of a reply."""
+    blocks = False
+    """Whether the connection starts no other request until this one is done."""
+    frame: bytes | bytearray = b""
+    """The reply, once it is done."""
+    size = 0
+    """The bytes that the slot counts for in the memory of its connection."""
+    reserved = 0
+    """The part of `size` for a reply that is being made."""
+    lane: str | None = None
+    """The lane of the request; set when `request_frame` is not kept."""
+    validity: StoredReplyValidity | None = None
+    rights: tuple[Access, int] | None = None
+    """The client's rights, and their version when the request was handled; None if its rights do
+    not change."""
+    watchers: list[Watcher] | None = None
+    """The functions of layers between connections and broker that must know of repeated
+    requests."""
+    meter: RequestMeter | None = None
+    """Counts how much the request uses of its client's quotas; None if there are no quotas."""
+    throttle_ms = 0
+    """How long the client has to wait after this request, in ms."""
+    stand_in: Waiter | None = None
+    """The waiter that a layer has given to the broker in place of this slot."""
 
     def __init__(
         self,
@@ -117,37 +125,12 @@ class Slot(Waiter):
         request_frame: bytes,
         request: Any = None,
     ) -> None:
-        super().__init__(request, api.failure)
+        self.request = request
+        self.failure = api.failure
         self.connection = connection
         self.api = api
         self.header = header
         self.request_frame = request_frame
-        self.done = False
-        self.hangs_up = False
-        """Whether the connection is closed in place of a reply."""
-        self.blocks = False
-        """Whether the connection starts no other request until this one is done."""
-        self.frame: bytes | bytearray = b""
-        """The reply, once it is done."""
-        self.size = 0
-        """The bytes that the slot counts for in the memory of its connection."""
-        self.reserved = 0
-        """The part of `size` for a reply that is being made."""
-        self.lane: str | None = None
-        """The lane of the request; set when `request_frame` is not kept."""
-        self.validity: StoredReplyValidity | None = None
-        self.rights: tuple[Access, int] | None = None
-        """The client's rights, and their version when the request was handled; None if its rights
-        do not change."""
-        self.watchers: list[Watcher] | None = None
-        """The functions of layers between connections and broker that must know of repeated
-        requests."""
-        self.meter: RequestMeter | None = None
-        """Counts how much the request uses of its client's quotas; None if there are no quotas."""
-        self.throttle_ms = 0
-        """How long the client has to wait after this request, in ms."""
-        self.stand_in: Waiter | None = None
-        """The waiter that a layer has given to the broker in place of this slot."""
 
     def may_repeat(self, validity: StoredReplyValidity) -> None:
         if self.meter is not None and self.meter.counts_requests:
@@ -219,14 +202,12 @@ class Slot(Waiter):
         if self.api.steps is None:
             return self.api.encode(reply, version, self.throttle_ms)
         steps = self.api.steps(reply, version, self.throttle_ms)
-        try:
-            next(steps)
-        except StopIteration as ended:
-            body: bytearray = ended.value
-            return body
-        self.block_connection()
-        self._encode_on(reply, steps, copies)
-        return None
+        writer, work = steps
+        for _ in work:
+            self.block_connection()
+            self._encode_on(reply, steps, copies)
+            return None
+        return writer.body()
 
     def _encode_on(self, reply: Any, steps: ReplySteps, copies: int) -> None:
         """Encodes while there is room for the reply, then waits for more."""
@@ -252,18 +233,15 @@ class Slot(Waiter):
     def _in_room(self, steps: ReplySteps, go: Callable[[], None]) -> slices.Steps[bytearray | None]:
         """Works on `steps`, as long work. Returns the body, or None where there is no room to go
         on; `go` is called when there is."""
-        account = self.connection.account
-        while True:
-            try:
-                size = next(steps)
-            except StopIteration as ended:
-                body: bytearray = ended.value
-                return body
+        account, (writer, work) = self.connection.account, steps
+        for _ in work:
+            size = len(writer.buffer)
             if size > self.reserved:
                 if not account.may_continue(size + GROWTH - self.reserved, go):
                     return None
                 self.set_reserved_bytes(size + GROWTH)
             yield
+        return writer.body()
 
     def on_no_reply(self) -> None:
         # Without a reply the client would wait. When it is disconnected, it asks again.
@@ -287,8 +265,8 @@ class Slot(Waiter):
     def _frame(self, reply: Any, body: bytes | bytearray, copies: int) -> None:
         header = self.header
         version = header.api_version
-        header_version = reply_header_version(self.api, version)
-        frame = reply_frame(header.correlation_id, header_version, body)
+        tagged = version >= self.api.tagged_replies_from
+        frame = reply_frame(header.correlation_id, body, tagged=tagged)
         self.frame = frame if copies == 1 else frame * copies
         if self.meter is not None:
             self.meter.framed(reply, len(frame))

@@ -69,11 +69,15 @@ _fields = attrgetter("partition", "offset", "leader_epoch", "metadata")
 
 
 class CommitTopic(Struct, frozen=True):
-    """The partitions are `CommitRows` in all requests that were read."""
-
     name: str
-    partitions: CommitRows | tuple[CommitPartition, ...]
+    partitions: CommitRows
     topic_id: TopicId = NO_TOPIC_ID
+
+
+def commit_topic(
+    name: str, partitions: Sequence[CommitPartition], topic_id: TopicId = NO_TOPIC_ID
+) -> CommitTopic:
+    return CommitTopic(name, CommitRows.of(partitions), topic_id)
 
 
 class OffsetCommitRequest(Struct, frozen=True):

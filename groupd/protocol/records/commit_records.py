@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch_builder import NO_HEADERS, RECORD_OVERHEAD_BYTES
 from groupd.protocol.records.offset_records import (
     BARE_VALUE_BYTES,
@@ -45,13 +45,16 @@ class TopicCommits(Struct, frozen=True):
 
 
 class CommitRecords(Struct, frozen=True):
-    """The records of one commit, `count` in all. `expire_ms` -1: they have no expire time."""
+    """The records of one commit, `count` in all. `expire_ms` -1: they have no expire time. `bare`:
+    all have a topic id, and neither metadata nor an expire time; only then `size_bytes` and
+    `packed` may be used."""
 
     group: str
     commit_ms: int
     expire_ms: int
     topics: Sequence[TopicCommits]
     count: int
+    bare: bool
 
     def __len__(self) -> int:
         return self.count
@@ -74,24 +77,13 @@ class CommitRecords(Struct, frozen=True):
             repeat(topic.topic_id),
         )
 
-    @property
-    def alike(self) -> bool:
-        """Whether `size_bytes` and `packed` can be used: the records have the newest version of the
-        value, a topic id, and no metadata."""
-        if self.expire_ms >= 0:
-            return False
-        return not any(one.metadata or one.topic_id == NO_TOPIC_ID for one in self.topics)
-
     def size_bytes(self) -> int:
         """An upper bound of the size of all records. Raises ValueError for a string of more than
         32767 bytes."""
-        record = RECORD_OVERHEAD_BYTES + _PARTITION_BYTES + BARE_VALUE_BYTES
-        return sum(
-            [
-                len(one.partitions) * (record + len(key_start(self.group, one.topic)))
-                for one in self.topics
-            ]
-        )
+        size = self.count * (RECORD_OVERHEAD_BYTES + _PARTITION_BYTES + BARE_VALUE_BYTES)
+        for topic in self.topics:
+            size += len(topic.partitions) * len(key_start(self.group, topic.topic))
+        return size
 
     def packed(self, first_delta: int) -> bytes:
         """The records in a batch; `first_delta`: the first record's offset minus the batch's base

@@ -4,35 +4,33 @@ Request: api key, api version, correlation id; v1 adds the client id; v2 adds ta
 keeps the client id in the older encoding. v2 belongs to the flexible versions of an API, v0 only to
 ControlledShutdown v0.
 
-Response: correlation id; v1 adds tagged fields and belongs to the flexible versions. Only
-ApiVersions always answers with v0, so that a client which does not know the server's versions yet
-can read it (KIP-511).
+Response: correlation id; v1 adds tagged fields (`Api.tagged_replies_from`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct
+from struct import Struct as Layout
 from sys import intern
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from groupd.protocol.reader import READ_ERRORS, Reader, what_is_wrong
 from groupd.protocol.wire.registry import Api, MalformedReply, MalformedRequest
 
-_FIXED = Struct(">hhi")
-_REQUEST_HEAD = Struct(">ihhih")
-_CLIENT_ID_LENGTH = Struct(">h")
-_REPLY_HEAD = Struct(">ii")
+_FIXED = Layout(">hhi")
+_REQUEST_HEAD = Layout(">ihhih")
+_CLIENT_ID_LENGTH = Layout(">h")
+_REPLY_HEAD = Layout(">ii")
 # The pad byte is an empty set of tagged fields.
-_REPLY_HEAD_TAGGED = Struct(">iix")
-_API_VERSIONS = 18
+_REPLY_HEAD_TAGGED = Layout(">iix")
 _CONTROLLED_SHUTDOWN = 7
 _MOST_TAGGED_FIELDS = 1000
 """The most tagged fields of a header. The limit is low because headers are read on the event loop;
 no client sends more than one or two."""
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(Struct, frozen=True, gc=False):
     """`body_offset`: the position of the body in the frame. A null client id is None."""
 
     api_key: int
@@ -42,21 +40,12 @@ class RequestHeader(NamedTuple):
     body_offset: int
 
 
-def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Api]) -> int:
-    """Returns the version, 0 to 2; 1 for an unknown API key, whose body cannot be read anyway."""
-    api = apis.get(api_key)
-    if api is not None and api_version >= api.flexible_from:
-        return 2
-    return 0 if api_key == _CONTROLLED_SHUTDOWN and api_version == 0 else 1
-
-
 def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader:
     """Reads the header of a frame (without its length field). Raises MalformedRequest. The caller
     checks that `apis` has the key and serves the version."""
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
-        version = request_header_version(api_key, api_version, apis)
-        if version == 0:
+        if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
             return RequestHeader(api_key, api_version, correlation_id, None, 8)
         length: int = _CLIENT_ID_LENGTH.unpack_from(frame, 8)[0]
         end = 10 + length
@@ -71,7 +60,9 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
             # Members and events keep the client id. Equal client ids share one object to save
             # memory.
             client_id = intern(frame[10:end].decode())
-        if version == 2:
+        # The body of an API with an unknown key cannot be read anyway.
+        api = apis.get(api_key)
+        if api is not None and api_version >= api.flexible_from:
             if frame[end] == 0:
                 end += 1
             else:
@@ -94,17 +85,10 @@ def request_frame(
     return b"".join((head, name, tagged, body))
 
 
-def reply_header_version(api: Api, api_version: int) -> int:
-    """Returns the version, 0 or 1."""
-    return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
-
-
-def reply_frame(
-    correlation_id: int, header_version: int, body: bytes | bytearray
-) -> bytes | bytearray:
-    """Returns a whole reply: length, correlation id, tagged fields for header v1, body. If `body`
-    is a bytearray it is changed and returned, so that a large body is not in memory twice."""
-    if header_version == 1:
+def reply_frame(correlation_id: int, body: bytes | bytearray, *, tagged: bool) -> bytes | bytearray:
+    """Returns a whole reply: length, correlation id, tagged fields if `tagged`, body. If `body` is
+    a bytearray it is changed and returned, so that a large body is not in memory twice."""
+    if tagged:
         head = _REPLY_HEAD_TAGGED.pack(5 + len(body), correlation_id)
     else:
         head = _REPLY_HEAD.pack(4 + len(body), correlation_id)
@@ -117,7 +101,7 @@ def reply_frame(
 def reply_offset(frame: bytes, api: Api, api_version: int) -> int:
     """Returns the position of the body in the frame of a reply (without its length field). Raises
     MalformedReply."""
-    if reply_header_version(api, api_version) == 0:
+    if api_version < api.tagged_replies_from:
         return 4
     try:
         reader = Reader(frame, 4, api_version, True, _MOST_TAGGED_FIELDS)

@@ -14,7 +14,7 @@ timedelta. The tests still compare with kio. Bytes after the body are tolerated,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import isgeneratorfunction
 from typing import Any, Protocol, TypeVar
 
@@ -36,13 +36,17 @@ from groupd.protocol.writer import Writer
 Request = Any
 Reply = Any
 
-ReplySteps = Generator[int, None, bytearray]
-"""Encodes the body of a reply with stops if it is long. It yields the number of bytes so far and
-returns the body."""
+ReplySteps = tuple[Writer, Iterator[None]]
+"""Encodes the body of a reply with stops if it is long: the body is `Writer.body` once the iterator
+has ended. It stops where other work may run."""
 
 Lane = str | Callable[[bytes, int, int], str]
 """The name of a lane, or a function of (frame, offset, version) that returns it and raises
 MalformedRequest."""
+
+_API_VERSIONS = 18
+_NEVER = 1 << 15
+"""A version that no API reaches."""
 
 OF_MEMBERS = "members"
 """The lane of requests that change or read one group. Each is handled at once when its turn comes,
@@ -93,6 +97,9 @@ class Api(Struct, frozen=True):
     long the client has to wait before its next request. `failure(request, code, message)` returns
     the reply with an error of the whole request, in the place that this API has for it; None if the
     request has no reply.
+    `tagged_replies_from`: the first version whose replies have tagged fields in their header. It is
+    that of flexible bodies; only ApiVersions always answers with the older header, so that a client
+    which does not know the server's versions yet can read it (KIP-511).
     `steps(reply, version, throttle_ms)` is `encode` with stops, for APIs with long replies.
     `encode_request(request, version)` and `decode_reply(frame, offset, version)` are the client's
     side. The latter raises MalformedReply. Fields that the version lacks are not written,
@@ -115,6 +122,7 @@ class Api(Struct, frozen=True):
     encode_request: Callable[[Request, int], bytearray]
     decode_reply: Callable[[bytes, int, int], Reply]
     failure: Callable[[Request, ErrorCode, str | None], Reply]
+    tagged_replies_from: int
     steps: InSteps | None = None
     lane: Lane | None = None
     hide: Callable[[bytes, int, int], bytes] | None = None
@@ -174,6 +182,7 @@ def api(
         _encoders(ByVersion(request_writing), flexible_from, in_steps=False)[0],
         _reply_decoder(reply, flexible_from),
         failure,
+        _NEVER if key == _API_VERSIONS else flexible_from,
         steps if in_steps else None,
         lane,
         _hider(reads, flexible_from) if secrets else None,
@@ -211,7 +220,8 @@ def _counting_decoder(
         try:
             reader = Reader(frame, offset, version, version >= flexible_from, max_items)
             request = reads[version](reader)
-            reader.end()
+            if reader.flexible:
+                reader.end()
         except TooManyItems as error:
             raise LongRequest(str(error)) from error
         except READ_ERRORS as error:
@@ -265,15 +275,11 @@ def _encoders(
                 pass
         else:
             writes[version](writer, reply)
-        writer.end()
-        return writer.buffer
+        return writer.body()
 
     def steps(reply: Reply, version: int, throttle_ms: int = 0, /) -> ReplySteps:
         writer = Writer(version >= flexible_from, version, throttle_ms)
-        for _ in writes[version](writer, reply):
-            yield len(writer.buffer)
-        writer.end()
-        return writer.buffer
+        return writer, writes[version](writer, reply)
 
     return encode, steps
 

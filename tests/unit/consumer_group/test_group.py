@@ -15,7 +15,7 @@ from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
 from groupd.protocol.messages.lazily import Lazily
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
+from groupd.protocol.messages.offsets import CommitPartition, commit_topic
 from tests.support.access import ByRule, allow_all
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
 
@@ -40,7 +40,7 @@ def commit(
     *partitions: int,
     skip: int = -1,
 ) -> ErrorCode:
-    topics = [CommitTopic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO)]
+    topics = [commit_topic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO)]
     try:
         shard.group.check_offset_commit(
             "m1",

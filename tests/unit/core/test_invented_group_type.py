@@ -64,13 +64,13 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchedGroup,
     FetchTopic,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
@@ -449,7 +449,7 @@ def test_its_events_say_that_they_are_of_its_type(log: LoggedShard) -> None:
 
 
 def test_it_has_no_committed_offsets(log: LoggedShard) -> None:
-    topics = (CommitTopic("prizes", (CommitPartition(1, 5),)),)
+    topics = (commit_topic("prizes", (CommitPartition(1, 5),)),)
     for request in (
         OffsetCommitRequest("r", topics),
         OffsetCommitRequest("r", topics, generation_or_epoch=2, member_id="m1"),

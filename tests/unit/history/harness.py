@@ -20,12 +20,12 @@ from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignm
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from groupd.protocol.records.batch import decode_marker, iter_records, parse_header
 from groupd.protocol.records.batch_builder import encode_batch, encode_marker
@@ -86,11 +86,11 @@ class LoggedShard:
 
     def commit(self, group: str, partition: int, offset: int, **fields: Any) -> Any:
         entry = CommitPartition(partition, offset, 1, f"m{offset}")
-        topic = CommitTopic("t", (entry,), T_ID)
+        topic = commit_topic("t", (entry,), T_ID)
         return self.request(OffsetCommitRequest(group, (topic,), **fields))
 
     def txn_commit(self, group: str, partition: int, offset: int, producer_id: int) -> None:
-        topic = CommitTopic("t", (CommitPartition(partition, offset),), T_ID)
+        topic = commit_topic("t", (CommitPartition(partition, offset),), T_ID)
         self.request(TxnOffsetCommitRequest("tid", group, producer_id, 0, (topic,)))
 
     def marker(self, producer_id: int, *, commit: bool) -> None:

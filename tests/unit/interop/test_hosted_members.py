@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
+from groupd.protocol.messages.offsets import CommitPartition, commit_topic
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import (
     FOO,
@@ -77,7 +77,7 @@ def test_loaded_classic_members_get_the_consumer_session() -> None:
 def commit(
     bench: Bench, who: str, epoch: int, partitions: Sequence[int], version: int = 8
 ) -> ErrorCode | None:
-    topics = (CommitTopic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO),)
+    topics = (commit_topic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO),)
     try:
         bench.consumer.check_offset_commit(
             who,

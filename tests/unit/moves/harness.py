@@ -15,7 +15,11 @@ from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.security.audit import Audit
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from groupd.storage.log import LogCorrupt, LogUnavailable
 from tests.support.loop_turns import OneStepATurn
 from tests.unit.runtime.harness import TOPIC_ID, Bench, settle
@@ -92,7 +96,7 @@ class Moves:
             for number, one in offsets.items()
         ]
         for at in range(0, len(rows), 100):
-            topic = CommitTopic(TOPIC, tuple(rows[at : at + 100]))
+            topic = commit_topic(TOPIC, tuple(rows[at : at + 100]))
             await self.bench.answer(OffsetCommitRequest(GROUP, (topic,)), 9)
 
     def committed(self) -> dict[int, int]:

@@ -31,6 +31,7 @@ from groupd.protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from groupd.protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
 from tests.support.access import ByRule, allow_all
@@ -232,7 +233,7 @@ class Shard:
 
 def topic(name: str = "t1", /, topic_id: bytes = bytes(16), **offsets: Any) -> CommitTopic:
     """`topic("t1", p0=5, p3=7)`; a value may be a whole CommitPartition."""
-    return CommitTopic(
+    return commit_topic(
         name,
         tuple(
             value if isinstance(value, CommitPartition) else CommitPartition(int(key[1:]), value)

@@ -11,7 +11,13 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offsets.fetch import MANY
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.lazily import Lazily
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, FetchedOffset, FetchTopic
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    FetchedOffset,
+    FetchTopic,
+    commit_topic,
+)
 from tests.unit.offsets.harness import T1_ID, Shard
 
 COUNT = MANY + 1
@@ -28,7 +34,7 @@ def many() -> Shard:
 
 
 def entries(partitions: Any, base: int) -> CommitTopic:
-    return CommitTopic(
+    return commit_topic(
         "t1", tuple(CommitPartition(p, base + p, 3, f"m{p % 3}") for p in partitions)
     )
 

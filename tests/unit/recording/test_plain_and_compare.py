@@ -23,7 +23,11 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.lazily import Lazily
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from groupd.protocol.messages.sasl import SaslAuthenticateReply, SaslAuthenticateRequest
 from groupd.protocol.messages.secret import Secret
 from groupd.protocol.messages.users import (
@@ -36,7 +40,7 @@ from groupd.protocol.wire.header import parse_request_header
 from groupd.protocol.wire.registry import MalformedRequest
 
 COMMIT = OffsetCommitRequest(
-    "g", (CommitTopic("t", (CommitPartition(0, 5), CommitPartition(1, 7))),)
+    "g", (commit_topic("t", (CommitPartition(0, 5), CommitPartition(1, 7))),)
 )
 
 
@@ -89,7 +93,7 @@ def test_an_error_code_is_a_number_in_a_file_and_a_name_for_people() -> None:
 
 
 def test_each_place_that_differs_is_named() -> None:
-    other = OffsetCommitRequest("g", (CommitTopic("t", (CommitPartition(0, 6),)),), member_id="m")
+    other = OffsetCommitRequest("g", (commit_topic("t", (CommitPartition(0, 6),)),), member_id="m")
     found = list(differences(to_tree(COMMIT), to_tree(other)))
     assert {one.path for one in found} == {
         "topics[0].partitions[0].offset",

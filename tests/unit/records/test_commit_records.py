@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.batch_builder import encode_records
 from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.commit_records import CommitRecords, TopicCommits
@@ -24,8 +23,8 @@ def topics(draw: st.DrawFn) -> TopicCommits:
     return TopicCommits(draw(st.text(max_size=40)), ID, *map(tuple, columns))
 
 
-def commit(*of: TopicCommits, group: str = "g", expire_ms: int = -1) -> CommitRecords:
-    return CommitRecords(group, 1_700_000_000_000, expire_ms, of, sum(len(t.offsets) for t in of))
+def commit(*of: TopicCommits, group: str = "g") -> CommitRecords:
+    return CommitRecords(group, 1_700_000_000_000, -1, of, sum(len(t.offsets) for t in of), True)
 
 
 @given(
@@ -37,7 +36,6 @@ def test_packed_together_is_one_by_one(
     of: list[TopicCommits], group: str, first_delta: int
 ) -> None:
     records = commit(*of, group=group)
-    assert records.alike
     packed = records.packed(first_delta)
     assert packed == encode_records(encode_pairs(records), first_delta)
     assert len(packed) <= records.size_bytes()
@@ -51,19 +49,6 @@ def test_its_records_are_those_of_the_log() -> None:
     )
     keys = (OffsetCommitKey("g", "t", 3), OffsetCommitKey("g", "t", 5))
     assert list(records) == [Record(*pair) for pair in zip(keys, values, strict=True)]
-
-
-@pytest.mark.parametrize(
-    "records",
-    [
-        commit(TopicCommits("t", ID, (0,), (1,), (2,), ("m",))),
-        commit(TopicCommits("t", NO_TOPIC_ID, (0,), (1,), (2,))),
-        commit(TopicCommits("t", ID, (0,), (1,), (-1,)), expire_ms=5),
-    ],
-    ids=["metadata", "no id", "expires"],
-)
-def test_other_values_are_not_packed_together(records: CommitRecords) -> None:
-    assert not records.alike
 
 
 def test_a_name_that_no_record_can_hold_is_refused() -> None:

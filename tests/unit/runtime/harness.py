@@ -32,11 +32,11 @@ from groupd.protocol.messages.classic_group import (
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
+    commit_topic,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
@@ -162,7 +162,7 @@ async def settle(turns: int = 40) -> None:
 
 def commit(group: str, offset: int, partition: int = 0, metadata: str = "") -> OffsetCommitRequest:
     entry = CommitPartition(partition, offset, metadata=metadata)
-    return OffsetCommitRequest(group, (CommitTopic("t", (entry,), TOPIC_ID),))
+    return OffsetCommitRequest(group, (commit_topic("t", (entry,), TOPIC_ID),))
 
 
 def fetch(group: str, *partitions: int) -> OffsetFetchRequest:

@@ -14,11 +14,11 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
+    commit_topic,
 )
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value
@@ -260,7 +260,7 @@ async def test_of_38_only_what_waits_for_a_write_is_told_so() -> None:
     bench = await Bench(offsets_commit_timeout_ms=5000).start()
     await bench.answer(commit("other", 5))
     bench.store.hold_appends()
-    two = CommitTopic("t", (CommitPartition(0, 7), CommitPartition(1, 7)), TOPIC_ID)
+    two = commit_topic("t", (CommitPartition(0, 7), CommitPartition(1, 7)), TOPIC_ID)
     write = bench.ask(OffsetCommitRequest("g", (two,)))
     topic = FetchTopic("t", (0,), TOPIC_ID)
     groups = tuple(OffsetFetchGroup(name, (topic,), require_stable=True) for name in ("g", "other"))

@@ -27,6 +27,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from tests.support.access import ByRule, allow_all
 from tests.support.loop_turns import OneStepATurn
@@ -74,7 +75,7 @@ def errors(topics: Sequence[Any]) -> dict[str, list[tuple[int, ErrorCode]]]:
     }
 
 
-@pytest.mark.parametrize("topic", [CommitTopic("t", partitions()), FetchTopic("t", (1,) * MANY)])
+@pytest.mark.parametrize("topic", [commit_topic("t", partitions()), FetchTopic("t", (1,) * MANY)])
 def test_no_piece_is_long_and_nothing_is_lost(topic: Any) -> None:
     small = [type(topic)(f"t{number}", topic.partitions[: number % 3]) for number in range(MANY)]
     topics = [*small, topic, *small]
@@ -84,7 +85,7 @@ def test_no_piece_is_long_and_nothing_is_lost(topic: Any) -> None:
     again: dict[str, tuple[Any, ...]] = {}
     for piece in pieces:
         for part in piece:
-            again[part.name] = again.get(part.name, ()) + part.partitions
+            again[part.name] = (*again.get(part.name, ()), *part.partitions)
     assert again["t"] == topic.partitions
     assert again["t2"] == topic.partitions[:2] * 2
     assert len(again) == MANY + 1
@@ -92,8 +93,8 @@ def test_no_piece_is_long_and_nothing_is_lost(topic: Any) -> None:
 
 async def test_a_long_commit_is_one_reply_and_is_read_back() -> None:
     bench = await made()
-    small = [CommitTopic(name, partitions(2)) for name in NAMES]
-    reply = await answer(bench, by_name(CommitTopic("t", partitions()), *small), 9)
+    small = [commit_topic(name, partitions(2)) for name in NAMES]
+    reply = await answer(bench, by_name(commit_topic("t", partitions()), *small), 9)
     found = errors(reply.topics)
     assert list(found) == ["t", *NAMES], "each topic once"
     assert found["t"] == [(number, ErrorCode.NONE) for number in range(MANY)]
@@ -114,7 +115,7 @@ async def test_a_long_commit_is_one_reply_and_is_read_back() -> None:
 
 async def test_a_group_that_changes_between_two_pieces_refuses_the_rest() -> None:
     bench = await made(work=LongWork(OneStepATurn()))
-    replies = bench.ask(by_name(CommitTopic("t", partitions())), 9)
+    replies = bench.ask(by_name(commit_topic("t", partitions())), 9)
     shard = bench.shard.shard
     while "g" not in shard.state.groups:
         await settle(1)
@@ -142,7 +143,7 @@ async def test_a_long_transactional_commit_asks_the_coordinator_once_per_piece_i
             return dict.fromkeys(write.partitions, ErrorCode.NONE)
 
     bench.broker.verifier = Verifier()  # type: ignore[assignment]
-    request = TxnOffsetCommitRequest("x", "g", 7, 0, (CommitTopic("t", partitions()),))
+    request = TxnOffsetCommitRequest("x", "g", 7, 0, (commit_topic("t", partitions()),))
     reply = await answer(bench, request, 5)
     assert errors(reply.topics)["t"] == [(number, ErrorCode.NONE) for number in range(MANY)]
     assert asked == [0], "after the first piece the transaction is open in the log"
@@ -159,12 +160,12 @@ async def test_a_producer_has_a_most_of_pending_offsets() -> None:
             return dict.fromkeys(write.partitions, ErrorCode.NONE)
 
     bench.broker.verifier = Verifier()  # type: ignore[assignment]
-    request = TxnOffsetCommitRequest("x", "g", 7, 0, (CommitTopic("t", partitions()),))
+    request = TxnOffsetCommitRequest("x", "g", 7, 0, (commit_topic("t", partitions()),))
     codes = [code for _, code in errors((await answer(bench, request, 5)).topics)["t"]]
     taken = bench.shard.shard.offsets.store.pending_count(7)
     assert PIECE < taken <= 2 * PIECE, "the piece that goes beyond is the last one"
     assert codes == [ErrorCode.NONE] * taken + [ErrorCode.POLICY_VIOLATION] * (MANY - taken)
-    other = TxnOffsetCommitRequest("y", "g", 8, 0, (CommitTopic("t", partitions(3)),))
+    other = TxnOffsetCommitRequest("y", "g", 8, 0, (commit_topic("t", partitions(3)),))
     assert errors((await answer(bench, other, 5)).topics)["t"][0] == (0, ErrorCode.NONE)
     await bench.broker.close()
 
@@ -174,7 +175,7 @@ async def test_a_long_transactional_commit_is_lost_with_one_of_its_pieces(
 ) -> None:
     """A piece may be lost for want of memory. The connection ends, and the client asks again."""
     bench = await made()
-    request = TxnOffsetCommitRequest("x", "g", 7, 0, (CommitTopic("t", partitions()),))
+    request = TxnOffsetCommitRequest("x", "g", 7, 0, (commit_topic("t", partitions()),))
     lost: list[bool] = []
     waiter = Callback(request, APIS[TxnOffsetCommitRequest].failure, lambda reply: None)
     monkeypatch.setattr(Callback, "on_no_reply", lambda one: lost.append(one is waiter))
@@ -196,7 +197,9 @@ async def test_offsets_are_deleted_in_pieces_and_an_error_of_the_group_stands_al
     bench = await made()
     every = OffsetDeleteRequest("g", (FetchTopic("t", tuple(range(MANY))), FetchTopic("x", (0,))))
     assert (await answer(bench, every)).error is ErrorCode.GROUP_ID_NOT_FOUND
-    await answer(bench, by_name(CommitTopic("t", partitions()), CommitTopic("u", partitions(1))), 9)
+    await answer(
+        bench, by_name(commit_topic("t", partitions()), commit_topic("u", partitions(1))), 9
+    )
     reply = await answer(bench, every)
     assert reply.error is ErrorCode.NONE
     found = errors(reply.topics)
@@ -208,7 +211,7 @@ async def test_offsets_are_deleted_in_pieces_and_an_error_of_the_group_stands_al
 
 async def test_a_group_with_many_offsets_is_deleted() -> None:
     bench = await made(message_max_bytes=100_000)
-    await answer(bench, by_name(CommitTopic("t", partitions())), 9)
+    await answer(bench, by_name(commit_topic("t", partitions())), 9)
     results = (await answer(bench, DeleteGroupsRequest(("g", "nobody", "g")))).results
     assert [(one.group_id, one.error) for one in results] == [
         ("g", ErrorCode.NONE),
@@ -222,11 +225,11 @@ async def test_a_group_with_many_offsets_is_deleted() -> None:
 async def test_nobody_uses_a_group_between_two_pieces_of_its_deletion() -> None:
     """A member that joined would keep it alive, without some of its offsets."""
     bench = await made(message_max_bytes=100_000, work=LongWork(OneStepATurn()))
-    await answer(bench, by_name(CommitTopic("t", partitions())), 9)
+    await answer(bench, by_name(commit_topic("t", partitions())), 9)
     deleted = bench.ask(DeleteGroupsRequest(("g",)))
     while not bench.shard.shard.state.being_deleted:
         await settle(1)
-    early = [bench.ask(join("g")), bench.ask(by_name(CommitTopic("t", partitions(1))), 9)]
+    early = [bench.ask(join("g")), bench.ask(by_name(commit_topic("t", partitions(1))), 9)]
     fetched = bench.ask(OffsetFetchRequest((OffsetFetchGroup("g", None),)), 9)
     other = bench.ask(join("h"))
     await settle(200)
@@ -253,7 +256,7 @@ async def test_many_members_leave_in_pieces() -> None:
 
 async def test_a_group_is_fetched_whole_once() -> None:
     bench = await made()
-    await answer(bench, by_name(CommitTopic("t", partitions(3))), 9)
+    await answer(bench, by_name(commit_topic("t", partitions(3))), 9)
     asked = tuple(OffsetFetchGroup(group, None, f"m{n}") for n in range(9) for group in ("g", "h"))
     groups = (await answer(bench, OffsetFetchRequest(asked), 9)).groups
     assert [one.group_id for one in groups] == ["g", "h"]

@@ -32,12 +32,12 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
+    commit_topic,
 )
 from tests.unit.runtime.harness import (
     APIS,
@@ -360,7 +360,7 @@ async def test_a_commit_merges_what_the_front_end_refused_with_what_the_shard_to
     bench = await Bench().start()
     entries = (CommitPartition(0, 7), CommitPartition(9, 7))
     request = OffsetCommitRequest(
-        "g", (CommitTopic("t", entries), CommitTopic("none", (CommitPartition(0, 1),)))
+        "g", (commit_topic("t", entries), commit_topic("none", (CommitPartition(0, 1),)))
     )
     reply = await bench.answer(request, 9)
     told = {
@@ -379,7 +379,7 @@ async def test_a_commit_merges_what_the_front_end_refused_with_what_the_shard_to
 
 async def test_a_commit_of_nothing_known_needs_no_shard() -> None:
     bench = Bench()
-    request = OffsetCommitRequest("g", (CommitTopic("none", (CommitPartition(0, 1),)),))
+    request = OffsetCommitRequest("g", (commit_topic("none", (CommitPartition(0, 1),)),))
     assert commit_errors(await bench.answer(request, 9)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 

@@ -21,7 +21,11 @@ from groupd.protocol.messages.classic_group import HeartbeatReply
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    OffsetCommitRequest,
+    commit_topic,
+)
 from groupd.storage.memory import MemoryStore
 from tests.support.manual_clock import ManualClock
 from tests.unit.runtime.harness import (
@@ -155,7 +159,7 @@ async def test_a_leaders_assignment_larger_than_a_batch_answers_every_parked_syn
 
 def many_offsets(group: str, count: int) -> OffsetCommitRequest:
     entries = tuple(CommitPartition(partition, 1) for partition in range(count))
-    return OffsetCommitRequest(group, (CommitTopic("wide", entries, b"w" * 16),))
+    return OffsetCommitRequest(group, (commit_topic("wide", entries, b"w" * 16),))
 
 
 async def commit_widely(bench: Bench, partitions: int) -> None:
@@ -163,7 +167,7 @@ async def commit_widely(bench: Bench, partitions: int) -> None:
     bench.change_topics(TopicImage(b"w" * 16, "wide", partitions))
     for first in range(0, partitions, 20):
         entries = tuple(CommitPartition(p, 1) for p in range(first, first + 20))
-        request = OffsetCommitRequest("g", (CommitTopic("wide", entries, b"w" * 16),))
+        request = OffsetCommitRequest("g", (commit_topic("wide", entries, b"w" * 16),))
         assert set(commit_errors(await bench.answer(request))) == {ErrorCode.NONE}
 
 

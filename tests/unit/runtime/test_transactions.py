@@ -16,11 +16,11 @@ from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetFetchGroup,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from groupd.protocol.records.batch import BatchHeader, parse_header
 from groupd.storage.log import LogUnavailable
@@ -103,7 +103,7 @@ class Transactions:
 def txn(
     offset: int, group: str = "g", producer: int = 7, epoch: int = 0, **fields: Any
 ) -> TxnOffsetCommitRequest:
-    topic = CommitTopic("t", (CommitPartition(0, offset),), TOPIC_ID)
+    topic = commit_topic("t", (CommitPartition(0, offset),), TOPIC_ID)
     return TxnOffsetCommitRequest("tx", group, producer, epoch, (topic,), **fields)
 
 
@@ -346,7 +346,7 @@ async def test_verification_may_be_off() -> None:
 async def test_refusals_that_ask_nobody(tx: Transactions) -> None:
     assert await tx.commit(9, group="") == [ErrorCode.INVALID_GROUP_ID]
     unknown = TxnOffsetCommitRequest(
-        "tx", "g", 7, 0, (CommitTopic("no", (CommitPartition(0, 1),)),)
+        "tx", "g", 7, 0, (commit_topic("no", (CommitPartition(0, 1),)),)
     )
     reply = await tx.bench.answer(unknown, LATEST_NAMED)
     assert commit_errors(reply) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -44,7 +44,7 @@ def group_in(shard: int) -> str:
 
 HERE, AWAY = group_in(0), group_in(1)
 TOPICS = (o.FetchTopic("t", (0,), TOPIC_ID),)
-OFFSETS = (o.CommitTopic("t", (o.CommitPartition(0, 1),), TOPIC_ID),)
+OFFSETS = (o.commit_topic("t", (o.CommitPartition(0, 1),), TOPIC_ID),)
 LEAVING = (k.LeavingMember("m"),)
 
 
@@ -162,7 +162,7 @@ async def test_long_requests_are_refused_as_short_ones(bench: Bench) -> None:
     assert fetched.groups[0].error is WRONG
     offsets = tuple(o.CommitPartition(number, 1) for number in range(2000))
     committed = await long_answer(
-        bench, o.OffsetCommitRequest(AWAY, (o.CommitTopic("t", offsets, TOPIC_ID),))
+        bench, o.OffsetCommitRequest(AWAY, (o.commit_topic("t", offsets, TOPIC_ID),))
     )
     errors = {one.partition: one.error for one in committed.topics[0].partitions}
     assert [errors[number] for number in range(3)] == [WRONG] * 3  # the others do not exist

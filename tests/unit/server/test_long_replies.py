@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.protocol.messages.consumer_group import (
@@ -33,7 +34,6 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.registry import ReplySteps
 from groupd.protocol.writer import STEP
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import Client, FakeTransport, a_listener, correlations, heartbeat
@@ -131,24 +131,18 @@ async def until_sent(client: Client, replies: int) -> None:
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_steps_stop_and_make_the_same_bytes(key: int, version: int) -> None:
-    api, stops = API_BY_KEY[key], 0
+    api = API_BY_KEY[key]
     assert api.steps is not None
-    steps = api.steps(LONG[key], version)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            body = ended.value
-            break
-        stops += 1
+    writer, steps = api.steps(LONG[key], version)
+    stops = sum(1 for _ in steps)
     assert stops >= MANY // STEP - 1
-    assert body == api.encode(LONG[key], version)
+    assert writer.body() == api.encode(LONG[key], version)
 
 
 def stops(reply: OffsetFetchReply) -> int:
     steps = API_BY_KEY[FETCH].steps
     assert steps is not None
-    return sum(1 for _ in steps(reply, 9))
+    return sum(1 for _ in steps(reply, 9)[1])
 
 
 def test_offsets_that_fit_in_one_step_have_no_stop() -> None:
@@ -224,7 +218,7 @@ async def test_another_connection_is_served_between_the_slices() -> None:
 async def test_two_long_replies_take_turns() -> None:
     work, log = in_slices(), []
 
-    def steps(name: str) -> ReplySteps:
+    def steps(name: str) -> Steps[bytearray]:
         for _ in range(4):
             log.append(name)
             yield

@@ -47,6 +47,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 from tests.support.loop_turns import OneStepATurn, Turns, arrays, without_log
 from tests.unit.runtime.harness import TOPIC_ID, Bench
@@ -58,7 +59,7 @@ the log."""
 
 IDS = tuple(f"g{number}" for number in range(ITEMS))
 COMMITS = tuple(CommitPartition(number, 1) for number in NUMBERS)
-PER_TOPIC = tuple(CommitTopic(f"t{number}", COMMITS[:1]) for number in NUMBERS)
+PER_TOPIC = tuple(commit_topic(f"t{number}", COMMITS[:1]) for number in NUMBERS)
 FETCHES = tuple(FetchTopic(f"t{number}", (0,)) for number in NUMBERS)
 STORED = StoredOffset(1, -1, "", 0, -1, TOPIC_ID, 0)
 
@@ -97,9 +98,9 @@ ROWS: dict[str, Make | None] = {
     "ListGroups.types_filter": lambda: ListGroupsRequest(types_filter=IDS),
     "DeleteGroups.group_ids": lambda: DeleteGroupsRequest(IDS),
     "OffsetCommit.topics": lambda: commit(*PER_TOPIC),
-    "OffsetCommit.topics.partitions": lambda: commit(CommitTopic("t", COMMITS)),
+    "OffsetCommit.topics.partitions": lambda: commit(commit_topic("t", COMMITS)),
     "TxnOffsetCommit.topics": lambda: txn_commit(*PER_TOPIC),
-    "TxnOffsetCommit.topics.partitions": lambda: txn_commit(CommitTopic("t", COMMITS)),
+    "TxnOffsetCommit.topics.partitions": lambda: txn_commit(commit_topic("t", COMMITS)),
     "OffsetFetch.groups": lambda: fetch(*(OffsetFetchGroup(one, ()) for one in IDS)),
     "OffsetFetch.groups.topics": lambda: fetch(OffsetFetchGroup("g", FETCHES)),
     "OffsetFetch.groups.topics.partitions": lambda: fetch(

@@ -28,12 +28,12 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     OffsetFetchRequest,
+    commit_topic,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from tests.unit.wire.kio_oracle import read_response
@@ -115,7 +115,7 @@ def test_find_coordinator_failure_on_every_key_or_at_the_top() -> None:
 @pytest.mark.parametrize("version", range(2, 11))
 def test_offset_commit_failure_on_every_partition(version: int) -> None:
     partitions = (CommitPartition(0, 5), CommitPartition(3, 6))
-    request = OffsetCommitRequest("g", (CommitTopic("t", partitions, TOPIC_ID),))
+    request = OffsetCommitRequest("g", (commit_topic("t", partitions, TOPIC_ID),))
     (topic,) = failed(8, request, version)["topics"]
     assert topic.get("name", "t") == "t"
     assert topic.get("topic_id", TOPIC_ID) == TOPIC_ID

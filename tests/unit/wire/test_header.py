@@ -5,13 +5,12 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
+from msgspec.structs import astuple
 
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import (
     RequestHeader,
     reply_frame,
-    reply_header_version,
-    request_header_version,
 )
 from groupd.protocol.wire.header import parse_request_header as parse
 from groupd.protocol.wire.registry import MalformedRequest
@@ -30,20 +29,20 @@ def client(name: str) -> bytes:
 
 
 def test_header_v0_of_controlled_shutdown_has_no_client_id() -> None:
-    assert parse_request_header(fixed(7, 0) + b"body") == (7, 0, 7, None, 8)
+    assert parse_request_header(fixed(7, 0) + b"body") == RequestHeader(7, 0, 7, None, 8)
 
 
 def test_header_v1_of_an_older_version() -> None:
     frame = fixed(12, 3, -5) + client("zoë") + b"body"
     header = parse_request_header(frame)
-    assert header[:4] == (12, 3, -5, "zoë")
+    assert astuple(header)[:4] == (12, 3, -5, "zoë")
     assert frame[header.body_offset :] == b"body"
 
 
 def test_header_v2_of_a_flexible_version_keeps_the_older_client_id() -> None:
     frame = fixed(12, 4) + client("me") + b"\x00body"
     header = parse_request_header(frame)
-    assert header[:4] == (12, 4, 7, "me")
+    assert astuple(header)[:4] == (12, 4, 7, "me")
     assert frame[header.body_offset :] == b"body"
 
 
@@ -61,19 +60,17 @@ def test_header_v2_skips_tagged_fields() -> None:
 
 def test_unknown_api_and_unknown_version_still_parse() -> None:
     """The caller decides; ApiVersions of a future version has to be answered (KIP-511)."""
-    assert parse_request_header(fixed(999, 3) + client("me")) == (999, 3, 7, "me", 12)
+    assert parse_request_header(fixed(999, 3) + client("me")) == RequestHeader(999, 3, 7, "me", 12)
     frame = fixed(18, 99) + client("me") + b"\x00\x01"
-    assert parse_request_header(frame) == (18, 99, 7, "me", len(frame) - 1)
+    assert parse_request_header(frame) == RequestHeader(18, 99, 7, "me", len(frame) - 1)
 
 
 def test_header_version_follows_the_flexible_version() -> None:
     for api in API_BY_KEY.values():
         for version in range(api.min_version, api.max_version + 1):
-            expected = 2 if api.flexible(version) else 1
-            assert request_header_version(api.key, version, API_BY_KEY) == expected, (
-                api.name,
-                version,
-            )
+            frame = fixed(api.key, version) + client("me") + b"\x00"
+            at_body = len(frame) if api.flexible(version) else len(frame) - 1
+            assert parse_request_header(frame).body_offset == at_body, (api.name, version)
 
 
 @pytest.mark.parametrize(
@@ -125,16 +122,18 @@ def test_bad_header_is_malformed(frame: bytes, said: str) -> None:
 
 
 def test_reply_frames() -> None:
-    assert reply_frame(7, 0, b"body") == b"\x00\x00\x00\x08" + b"\x00\x00\x00\x07" + b"body"
-    assert reply_frame(-2, 1, bytearray(b"body")) == (
+    assert (
+        reply_frame(7, b"body", tagged=False) == b"\x00\x00\x00\x08" + b"\x00\x00\x00\x07" + b"body"
+    )
+    assert reply_frame(-2, bytearray(b"body"), tagged=True) == (
         b"\x00\x00\x00\x09" + b"\xff\xff\xff\xfe" + b"\x00" + b"body"
     )
 
 
 def test_reply_header_is_v1_for_flexible_versions_but_never_for_api_versions() -> None:
-    def versions(api_key: int, *api_versions: int) -> list[int]:
-        return [reply_header_version(API_BY_KEY[api_key], v) for v in api_versions]
+    def tagged(api_key: int, *api_versions: int) -> list[bool]:
+        return [version >= API_BY_KEY[api_key].tagged_replies_from for version in api_versions]
 
-    assert versions(12, 0, 1, 2, 3, 4) == [0, 0, 0, 0, 1]
-    assert versions(18, 0, 1, 2, 3, 4, 99) == [0] * 6
-    assert versions(47, 0) == [0]
+    assert tagged(12, 0, 1, 2, 3, 4) == [False, False, False, False, True]
+    assert not any(tagged(18, 0, 1, 2, 3, 4, 99))
+    assert tagged(47, 0) == [False]

@@ -139,7 +139,7 @@ def txn_offset_commit(version: int) -> Sample:
         NAME,
         INT64_MAX,
         32767,
-        (o.CommitTopic(NAME, partitions, NO_TOPIC_ID), o.CommitTopic("u", ())),
+        (o.commit_topic(NAME, partitions, NO_TOPIC_ID), o.commit_topic("u", ())),
         since(version, 3, INT32_MIN, -1),
         since(version, 3, "member", ""),
         since(version, 3, "instance", None),

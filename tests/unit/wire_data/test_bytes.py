@@ -244,7 +244,7 @@ def test_txn_offset_commit_v6_names_topics_by_id() -> None:
     )
     partition = o.CommitPartition(1, 9, -1, None)
     assert TXN_OFFSET_COMMIT.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
-        "tx", "g", 7, 3, (o.CommitTopic("", (partition,), TOPIC_ID),), 5, "m", None
+        "tx", "g", 7, 3, (o.commit_topic("", (partition,), TOPIC_ID),), 5, "m", None
     )
     errors = (o.PartitionError(1, ErrorCode.STALE_MEMBER_EPOCH),)
     reply = o.TxnOffsetCommitReply((o.TopicErrors("t", errors, TOPIC_ID),))

@@ -42,7 +42,6 @@ from groupd.protocol.messages.groups import (
 )
 from groupd.protocol.messages.offsets import (
     CommitPartition,
-    CommitTopic,
     FetchTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
@@ -52,6 +51,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
     TopicErrors,
+    commit_topic,
 )
 
 _FETCH, _OFFSET_COMMIT, _OFFSET_FETCH = 4, 7, 5
@@ -156,7 +156,7 @@ def commit_offsets(
         return CommitPartition(place[1], wanted.offset, wanted.leader_epoch, wanted.metadata)
 
     topics = [
-        CommitTopic(name, tuple([partition((name, one)) for one in numbers]))
+        commit_topic(name, tuple([partition((name, one)) for one in numbers]))
         for name, numbers in _by_topic(offsets)
     ]
     request = OffsetCommitRequest(group_id, tuple(topics))

@@ -21,7 +21,7 @@ from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.offsets import CommitRows, CommitTopic
+from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TYPE_NAME = "consumer"
@@ -377,7 +377,7 @@ def _check_commit(
     for topic in topics:
         assigned = member.assigned.get(topic.topic_id, {})
         pending = member.pending_revocation.get(topic.topic_id, {})
-        for partition in CommitRows.of(topic.partitions).numbers:
+        for partition in topic.partitions.numbers:
             if too_long and (topic.name, partition) in too_long:
                 continue
             since = assigned.get(partition, pending.get(partition))

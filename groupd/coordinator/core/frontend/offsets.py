@@ -31,7 +31,6 @@ from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.offsets import (
-    CommitRows,
     CommitTopic,
     FetchedGroup,
     FetchedOffset,
@@ -46,6 +45,7 @@ from groupd.protocol.messages.offsets import (
     TopicErrors,
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
+    commit_topic,
 )
 
 Finish = Callable[[Any], Any]
@@ -60,7 +60,8 @@ def admit_commit(
     context: RequestContext, request: OffsetCommitRequest, image: MetadataImage
 ) -> tuple[OffsetCommitRequest | None, Finish | None]:
     """READ on the group is needed, else error 30 for all partitions; then each topic is checked."""
-    if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
+    access = context.access
+    if access.restricted and not access.allows(Operation.READ, Resource.GROUP, request.group_id):
         return None, partial(_denied, refuse_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     by_id = context.api_version >= COMMIT_BY_ID_VERSION
     topics, failures = _admit_topics(context, request.topics, image, by_id=by_id)
@@ -238,25 +239,26 @@ def _admit_topics(
     partitions that the metadata does not have get 3."""
     failures: Failures | None = None
     admitted: list[CommitTopic] = []
-    restricted = context.access.restricted
+    access = context.access
     for topic in topics:
         known = _by_id(image, topic.topic_id) if by_id else image.by_name.get(topic.name)
-        rows = CommitRows.of(topic.partitions)
-        code = ErrorCode.NONE
+        numbers, code = topic.partitions.numbers, ErrorCode.NONE
         name = known.name if known else topic.name
         if by_id and known is None:
             name, code = "", ErrorCode.UNKNOWN_TOPIC_ID
-        elif restricted and not context.allows(Operation.READ, Resource.TOPIC, name):
+        elif access.restricted and not access.allows(Operation.READ, Resource.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        good, bad = ([], rows.numbers) if code else _split(rows.numbers, known)
+        elif known and numbers and min(numbers) >= 0 and max(numbers) < known.partitions:
+            admitted.append(CommitTopic(name, topic.partitions, known.topic_id))
+            continue
+        good, bad = ([], numbers) if code else _split(numbers, known)
         if bad or code:
             failures = failures or Failures(by_id=by_id)
             code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             failures.add(name, topic.topic_id if by_id else NO_TOPIC_ID, bad, code)
         if good and known:
-            if bad:
-                rows = CommitRows.of([row for row in rows if 0 <= row.partition < known.partitions])
-            admitted.append(CommitTopic(known.name, rows, known.topic_id))
+            kept = [row for row in topic.partitions if 0 <= row.partition < known.partitions]
+            admitted.append(commit_topic(name, kept, known.topic_id))
     return tuple(admitted), failures
 
 

@@ -158,7 +158,7 @@ def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, i
     """(topic, partition) of the entries whose metadata is too long."""
     found = set()
     for topic in topics:
-        rows = CommitRows.of(topic.partitions)
+        rows = topic.partitions
         if any(rows.metadata):
             for number, metadata in zip(rows.numbers, rows.metadata, strict=True):
                 if metadata and _is_too_long(metadata, units_max):
@@ -173,9 +173,9 @@ def _committed(
     # A record with an expire time is written as version 1, which has neither leader epoch nor topic
     # id. They are left out here, so that memory is what a load would read.
     expires = expire_at != -1
-    count, topics, results = 0, [], []
+    count, bare, topics, results = 0, not expires, [], []
     for topic in request.topics:
-        rows, name, topic_id = CommitRows.of(topic.partitions), topic.name, topic.topic_id
+        rows, name, topic_id = topic.partitions, topic.name, topic.topic_id
         codes: Iterable[ErrorCode] = repeat(ErrorCode.NONE)
         if too_long:
             refused = [(name, number) in too_long for number in rows.numbers]
@@ -183,8 +183,10 @@ def _committed(
         results.append(TopicErrors(name, tuple(map(PartitionError, rows.numbers, codes)), topic_id))
         if too_long:
             rows = CommitRows.of(list(compress(rows, map(not_, refused))))
-        numbers = rows.numbers
+        numbers, metadata = rows.numbers, None
         count += len(numbers)
+        if any(rows.metadata):
+            metadata, bare = [text or "" for text in rows.metadata], False
         topics.append(
             TopicCommits(
                 name,
@@ -192,12 +194,12 @@ def _committed(
                 numbers,
                 rows.offsets,
                 (-1,) * len(numbers) if expires else rows.leader_epochs,
-                [text or "" for text in rows.metadata] if any(rows.metadata) else None,
+                metadata,
             )
         )
     if not count:
         return None, tuple(results)
-    commits = CommitRecords(request.group_id, now.wall_ms, expire_at, topics, count)
+    commits = CommitRecords(request.group_id, now.wall_ms, expire_at, topics, count, bare)
     return commits, tuple(results)
 
 

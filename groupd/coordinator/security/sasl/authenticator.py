@@ -38,7 +38,6 @@ from groupd.protocol.wire.header import (
     RequestHeader,
     parse_request_header,
     reply_frame,
-    reply_header_version,
 )
 from groupd.protocol.wire.registry import Api, MalformedRequest
 
@@ -187,7 +186,9 @@ class Authenticator:
         served = api is not None and api.min_version <= header.api_version <= api.max_version
         if header.api_key == _API_VERSIONS and self._state is _State.BEGIN and not served:
             # The client may ask again, with a version that the reply names.
-            return Proceed(reply_frame(header.correlation_id, 0, unsupported_version_body()))
+            return Proceed(
+                reply_frame(header.correlation_id, unsupported_version_body(), tagged=False)
+            )
         if api is None or not served:
             return self._drop(f"unsupported API {header.api_key} v{header.api_version}")
         allowed = self._allowed()
@@ -303,5 +304,5 @@ class Authenticator:
     def _encoded(self, api: Api, reply: Any) -> bytes | bytearray:
         header = self._header
         body = api.encode(reply, header.api_version)
-        version = reply_header_version(api, header.api_version)
-        return reply_frame(header.correlation_id, version, body)
+        tagged = header.api_version >= api.tagged_replies_from
+        return reply_frame(header.correlation_id, body, tagged=tagged)

@@ -46,9 +46,6 @@ _ROW, _ROW_FLEXIBLE = Struct(">ih"), Struct(">ihx")
 _ROWS_PER_TOPIC = 10
 """To write a topic takes about as long as to write this many of its rows."""
 
-_ID_FROM, _TXN_ID_FROM = 10, 6
-"""The versions of OffsetCommit and TxnOffsetCommit from which topics have ids, not names."""
-
 
 def _read_partitions(
     reader: Reader, one_by_one: Callable[[Reader], Sequence[CommitPartition]]
@@ -86,37 +83,38 @@ def _partitions(of: Shape) -> Codec:
     return items._replace(read=read)
 
 
-def _write_topics(
-    writer: Writer, topics: Sequence[TopicErrors], *, id_from: int
-) -> Generator[None, None, None]:
-    """Writes the result of each partition for both APIs. Yields now and then if there are many."""
-    row = _ROW_FLEXIBLE if writer.flexible else _ROW
-    room = ROWS
-    for topic in writer.structs(topics):
-        if writer.version >= id_from:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        rest = map(_RESULT, topic.partitions)
-        while some := b"".join(starmap(row.pack, islice(rest, max(room, 1)))):
-            writer.buffer += some
-            room -= len(some) // row.size
-            if room <= 0:
-                yield
-                room = ROWS
-        room -= _ROWS_PER_TOPIC
+def _writer(
+    *, throttle_from: int, id_from: int
+) -> Callable[[Writer, OffsetCommitReply | TxnOffsetCommitReply], Generator[None, None, None]]:
+    """Returns the function that writes the replies of one of the two APIs: the result of each
+    partition. It yields now and then if there are many. `throttle_from`, `id_from`: the first
+    versions with a throttle time, and with ids of topics."""
 
+    def write(
+        writer: Writer, reply: OffsetCommitReply | TxnOffsetCommitReply
+    ) -> Generator[None, None, None]:
+        version, buffer = writer.version, writer.buffer
+        row, room = _ROW_FLEXIBLE if writer.flexible else _ROW, ROWS
+        if version >= throttle_from:
+            writer.throttle_time()
+        writer.array_length(len(reply.topics))
+        for topic in reply.topics:
+            if version >= id_from:
+                buffer += topic.topic_id
+            else:
+                writer.string(topic.name)
+            writer.array_length(len(topic.partitions))
+            rest = map(_RESULT, topic.partitions)
+            while some := b"".join(starmap(row.pack, islice(rest, max(room, 1)))):
+                buffer += some
+                room -= len(some) // row.size
+                if room <= 0:
+                    yield
+                    room = ROWS
+            room -= _ROWS_PER_TOPIC
+            writer.end()
 
-def _write(writer: Writer, reply: OffsetCommitReply) -> Generator[None, None, None]:
-    if writer.version >= 3:
-        writer.throttle_time()
-    yield from _write_topics(writer, reply.topics, id_from=_ID_FROM)
-
-
-def _write_txn(writer: Writer, reply: TxnOffsetCommitReply) -> Generator[None, None, None]:
-    writer.throttle_time()
-    yield from _write_topics(writer, reply.topics, id_from=_TXN_ID_FROM)
+    return write
 
 
 def _failed(topic: CommitTopic, code: ErrorCode, _: str | None) -> TopicErrors:
@@ -155,7 +153,7 @@ OFFSET_COMMIT = api(
         ),
     ),
     on_each(OffsetCommitReply, "topics", _failed),
-    write=_write,
+    write=_writer(throttle_from=3, id_from=10),
     lane=OF_MEMBERS,
 )
 
@@ -189,7 +187,7 @@ TXN_OFFSET_COMMIT = api(
         ),
     ),
     on_each(TxnOffsetCommitReply, "topics", _failed),
-    write=_write_txn,
+    write=_writer(throttle_from=0, id_from=6),
 )
 
 # Never flexible (KIP-496). The error comes before the throttle time. The struct of a partition is
