@@ -8,7 +8,7 @@ Equal deadlines fire in the order of their keys.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from groupd.coordinator.core.slices import LISTED_MAX, smallest
@@ -140,9 +140,8 @@ class Deadlines:
         return fired
 
     def _requeue(self, key: DeadlineKey, deadline: Deadline) -> None:
-        heappop(self._heap)
         deadline.queued_ms = deadline.at_ms
-        heappush(self._heap, (deadline.at_ms, key))
+        heapreplace(self._heap, (deadline.at_ms, key))
 
     def _forget(self, key: DeadlineKey) -> None:
         """Remove `key`, which is OFF and at the top of the heap."""

@@ -42,49 +42,42 @@ _TYPES = frozenset(range(20, 25))
 class Records:
     """The records of one connection. They are taken one at a time, so the bytes behind the next
     record cost nothing until their turn, however many records they hold. Bytes that cannot be a
-    record are passed on at once, so that OpenSSL refuses them. `rest`: the bytes that have come and
-    are not all taken; empty once all are."""
+    record are passed on at once, so that OpenSSL refuses them. `left`: how many bytes have come and
+    are not taken yet."""
 
-    __slots__ = ("_at", "rest")
+    __slots__ = ("_at", "_data", "left")
 
     def __init__(self) -> None:
-        self.rest = b""
+        self._data = b""
         self._at = 0
-        """How many bytes of `rest` have been taken."""
+        """How many bytes of `_data` have been taken."""
+        self.left = 0
 
     def feed(self, data: bytes) -> None:
         """Adds the bytes that have come."""
-        self.rest = self.rest[self._at :] + data if self.rest else data
+        self._data = self._data[self._at :] + data if self.left else data
         self._at = 0
+        self.left = len(self._data)
 
-    @property
-    def several(self) -> bool:
-        """Whether there are bytes behind the next record."""
-        return 0 < self._size() < len(self.rest) - self._at
-
-    def next(self) -> bytes | None:
-        """The next record, with its header; None until all of it has come."""
-        size = self._size()
-        if not size:
-            return None
-        at, end = self._at, self._at + size
-        record = self.rest[at:end]
-        if end == len(self.rest):
-            self.rest, self._at = b"", 0
-        else:
-            self._at = end
-        return record
-
-    def _size(self) -> int:
-        """The size of the next record in bytes; 0 until all of it has come."""
-        data, at = self.rest, self._at
-        left = len(data) - at
+    def size(self) -> int:
+        """The size of the next record in bytes, with its header; 0 until all of it has come."""
+        data, at, left = self._data, self._at, self.left
         if left < HEADER:
             return 0
         size = HEADER + (data[at + 3] << 8 | data[at + 4])
         if data[at] not in _TYPES or size > HEADER + RECORD_MAX + _OVERHEAD_MAX:
             return left
         return size if size <= left else 0
+
+    def take(self, size: int) -> bytes:
+        """Takes the next record, of which all has come."""
+        at = self._at
+        end = self._at = at + size
+        record = self._data[at:end]
+        self.left -= size
+        if not self.left:
+            self._data = b""
+        return record
 
 
 # Connections --------------------------------------------------------------------------------
@@ -265,7 +258,7 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
     def _line_up(self) -> None:
         self._in_line = True
         self._read(False)
-        self._turns.line_up(self, not self._open or len(self._records.rest) <= SHORT_BYTES)
+        self._turns.line_up(self, not self._open or self._records.left <= SHORT_BYTES)
 
     def start_some(self) -> None:
         """Goes on with the received records: it is this connection's turn in the line."""
@@ -280,19 +273,19 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
         OpenSSL gets one record at a time, because in one call it would go over all records that
         bring no data."""
         turns, records = self._turns, self._records
-        parts, part = [], None
-        until_ns = turns.until(in_turn) if records.several or not self._open else 0
-        while not (self._open and self._paused):
-            more = records.several or (records.rest and not self._open)
-            if until_ns and more and turns.elapsed() > until_ns:
-                self._line_up()
+        parts, part, until_ns = [], None, 0
+        while records.left and not (self._open and self._paused):
+            size = records.size()
+            if not size:
                 break
-            record = records.next()
-            if record is None:
-                break
-            self._incoming.write(record)
+            if size < records.left or not self._open:
+                until_ns = until_ns or turns.until(in_turn)
+                if turns.elapsed() > until_ns:
+                    self._line_up()
+                    break
+            self._incoming.write(records.take(size))
             try:
-                part = self._data_of(len(record))
+                part = self._data_of(size)
             except ssl.SSLError as error:
                 self._broken(_reason(error))
                 return
@@ -399,7 +392,7 @@ class TlsConnection(asyncio.Transport, SharedBufferProtocol):
         self._paused = False
         if not (self._open or self.is_closing()):
             self._handshakes.opened(self)
-        if self._records.rest and not self._in_line:
+        if self._records.left and not self._in_line:
             self._line_up()
         self._read(not self._in_line)
 

@@ -231,6 +231,8 @@ def test_secrets_on_the_command_line_are_noticed() -> None:
         "ssl.keystore.type=PEM",
         "groupd.admin.ssl.key.password=hush",
         "groupd.admin.ssl.key.password=${env:PASSWORD}",
+        "ssl.keystore.type=PEM",
+        "listener.name.ssl.ssl.truststore.type=PEM",
         f"{JAAS}=hush",
     ]
     assert visible_secrets(sets) == ["groupd.admin.ssl.key.password", JAAS]

@@ -300,10 +300,9 @@ def test_a_heartbeat_of_a_group_that_has_become_a_classic_one_is_answered() -> N
     shard = WaitingShard()
     shard.send(0, "m1")
     shard.apply(shard.handle(-1, "m1"))
-    group, creation = lookup.find_or_create(shard.state, GROUP, "", shard.now)
-    assert creation is not None
+    creation = lookup.create(shard.state, shard.state.groups[GROUP], GROUP, "", shard.now)
+    group = shard.state.groups[GROUP] = creation.group  # as the replay of its record does
     assert creation.previous is not None
-    shard.state.groups[GROUP] = group  # as the replay of its record does
     shard.advance(shared_target.PATIENCE_MS)
     (reply,) = shard.answers()
     assert reply.error is ErrorCode.GROUP_ID_NOT_FOUND

@@ -27,7 +27,10 @@ WHOLE = [record(b"one"), record(b""), record(bytes(RECORD_MAX)), record(b"four",
 def whole(records: Records, data: bytes) -> list[bytes]:
     """The records that `data` completes."""
     records.feed(data)
-    return list(iter(records.next, None))
+    found = []
+    while size := records.size():
+        found.append(records.take(size))
+    return found
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 16_000, 1 << 20])
@@ -38,20 +41,22 @@ def test_records_come_out_as_a_whole(size: int) -> None:
         one for at in range(0, len(data), size) for one in whole(records, data[at : at + size])
     ]
     assert found == WHOLE
-    assert not records.several
+    assert records.left == 2
     assert whole(records, b"\x03\x00\x01x") == [record(b"x")]
-    assert records.rest == b""
+    assert records.left == 0
 
 
 def test_records_are_taken_one_by_one() -> None:
     records = Records()
     records.feed(record(b"one") + record(b"two")[:-1])
-    assert records.several
-    assert records.next() == record(b"one")
-    assert not records.several
-    assert records.next() is None
+    one, two = record(b"one"), record(b"two")
+    assert (records.size(), records.left) == (len(one), len(one) + len(two) - 1)
+    assert records.take(len(one)) == one
+    assert (records.size(), records.left) == (0, len(two) - 1)
     records.feed(b"o" + record(b"three"))
-    assert (records.several, records.next(), records.several) == (True, record(b"two"), False)
+    assert records.size() == len(two)
+    assert records.take(len(two)) == two
+    assert records.size() == records.left == len(record(b"three"))
 
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.1", b"\x17\x03\x03\xff\xff", bytes(9)])

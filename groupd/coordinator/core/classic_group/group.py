@@ -14,7 +14,7 @@ docs/spec/offsets-and-log.md#3, #4.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from enum import Enum
 
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
@@ -72,7 +72,6 @@ class ClassicGroup:
     """
 
     __slots__ = (
-        "_joins_parked",
         "_supporters",
         "assigning_generation",
         "generation",
@@ -81,6 +80,7 @@ class ClassicGroup:
         "initial_delay_ms",
         "initial_rebalance",
         "initial_remaining_ms",
+        "joins_parked",
         "leader_id",
         "linger_rounds",
         "member_added",
@@ -123,7 +123,7 @@ class ClassicGroup:
         self.initial_remaining_ms = 0
         self.assigning_generation = -1
         self.held_assignments: Mapping[str, bytes] = {}
-        self._joins_parked = 0
+        self.joins_parked = 0
         self._supporters: dict[str, int] = {}
 
     @classmethod
@@ -169,9 +169,10 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        self._support(member, -1)
-        member.protocols = protocols
-        self._support(member, 1)
+        if protocols != member.protocols:
+            self._support(member, -1)
+            member.protocols = protocols
+            self._support(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -216,37 +217,33 @@ class ClassicGroup:
 
     # Parked requests
 
-    @property
-    def joins_parked(self) -> int:
-        return self._joins_parked
-
     def park_join(self, member: ClassicGroupMember, token: RequestToken) -> None:
         """Park the member's Join. If an earlier Join is parked, this one replaces it; the earlier
         one needs no answer, because its connection is closed."""
         if member.join_token is None:
-            self._joins_parked += 1
+            self.joins_parked += 1
         member.join_token = token
 
     def take_join(self, member: ClassicGroupMember) -> RequestToken | None:
         token, member.join_token = member.join_token, None
         if token is not None:
-            self._joins_parked -= 1
+            self.joins_parked -= 1
         return token
 
     def all_joined(self) -> bool:
-        return self._joins_parked == len(self.members) and not self.pending_members
+        return self.joins_parked == len(self.members) and not self.pending_members
 
     # Choices
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, protocols: Collection[JoinProtocol]) -> bool:
         """Whether the group can accept a member with these protocols
         (docs/spec/classic-group.md#2.1, "Protocol rule")."""
         if self.state is State.EMPTY:
-            return protocol_type != "" and any(True for _ in names)
-        size = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self._supporters.get(name, 0) == size for name in names
-        )
+            return protocol_type != "" and len(protocols) > 0
+        if protocol_type != self.protocol_type:
+            return False
+        counts = self._supporters
+        return len(self.members) in [counts.get(protocol.name, 0) for protocol in protocols]
 
     def vote(self) -> str:
         """The protocol that the members choose. Each member votes for the first of its protocols
@@ -254,7 +251,7 @@ class ClassicGroup:
         members."""
         size = len(self.members)
         candidates = frozenset(name for name, count in self._supporters.items() if count == size)
-        votes = Counter(member.first_of(candidates) for member in self.members.values())
+        votes = Counter([member.first_of(candidates) for member in self.members.values()])
         return min((-count, name) for name, count in votes.items() if name is not None)[1]
 
     def elect_joined_leader(self) -> bool:
@@ -300,7 +297,8 @@ class ClassicGroup:
             return
         if self.members and self.protocol_name is None:
             return
-        metadata = (member.metadata(self.protocol_name) for member in self.members.values())
+        # Most members send the same bytes, which are read once.
+        metadata = {member.metadata(self.protocol_name) for member in self.members.values()}
         try:
             self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
         except MalformedSubscription:

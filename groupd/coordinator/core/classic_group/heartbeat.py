@@ -11,7 +11,6 @@ from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
 from groupd.coordinator.core.classic_group.lookup import require_classic
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.operation import arm_session
 from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
@@ -40,7 +39,8 @@ def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCo
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    arm_session(state, group, member.member_id, member.session_timeout_ms, now)
+    key = (SESSION, group.group_id, member.member_id)
+    state.deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
     if group.state is State.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers, rebalance, static
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
-from groupd.coordinator.core.classic_group.lookup import find_or_create, refuses_classic_join
+from groupd.coordinator.core.classic_group.lookup import create
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import (
     NEW_MEMBER_TIMEOUT_MS,
@@ -29,15 +29,18 @@ def handle(
     state: ShardState, context: RequestContext, request: JoinGroupRequest, now: Instant
 ) -> Outcome:
     """Answers a JoinGroup. Never raises ApiError: the outcome has every reply, errors included."""
-    if refuses_classic_join(state, request.group_id):
-        reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        return Outcome(replies=[(context.token, reply)])
-    try:
-        group, creation = find_or_create(state, request.group_id, request.member_id, now)
-    except ApiError as error:
-        reply = answers.join_refusal(request, error)
-        return Outcome(replies=[(context.token, reply)])
-    op = GroupOperation(state, group, now)
+    found, creation = state.groups.get(request.group_id), None
+    if not isinstance(found, ClassicGroup):
+        if found is not None and not found.admits_classic_members():
+            reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return Outcome(replies=[(context.token, reply)])
+        try:
+            creation = create(state, found, request.group_id, request.member_id, now)
+        except ApiError as error:
+            reply = answers.join_refusal(request, error)
+            return Outcome(replies=[(context.token, reply)])
+        found = creation.group
+    op = GroupOperation(state, found, now)
     try:
         answer = _decide(op, context, request)
     except ApiError as error:
@@ -51,7 +54,7 @@ def handle(
         op.event(EventKind.GROUP_CREATED, cause="JoinGroup")
         outcome.records.extend(creation.tombstones)
         op.write(creation.record)
-        outcome.completion = Completion(OWNER, GroupCreated(group, creation.previous))
+        outcome.completion = Completion(OWNER, GroupCreated(found, creation.previous))
     return outcome
 
 
@@ -66,7 +69,7 @@ def _decide(
         return JoinGroupReply(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if group.state is State.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if not group.supports(request.protocol_type, (entry.name for entry in request.protocols)):
+    if not group.supports(request.protocol_type, request.protocols):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if member_id == "":
         return _join_new(op, context, request)

@@ -39,21 +39,12 @@ def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
     return group
 
 
-def refuses_classic_join(state: ShardState, group_id: str) -> bool:
-    """Whether the type of the group does not admit classic members."""
-    group = state.groups.get(group_id)
-    return group is not None and not group.admits_classic_members()
-
-
-def find_or_create(
-    state: ShardState, group_id: str, member_id: str, now: Instant
-) -> tuple[ClassicGroup, Creation | None]:
-    """The group of a Join, which is new if there is none yet; only a new member (id "") may create
-    one. The caller has checked `refuses_classic_join` before. Raises UNKNOWN_MEMBER_ID or
-    GROUP_MAX_SIZE_REACHED."""
-    found = state.groups.get(group_id)
-    if isinstance(found, ClassicGroup):
-        return found, None
+def create(
+    state: ShardState, found: Group | None, group_id: str, member_id: str, now: Instant
+) -> Creation:
+    """A new group for a Join. `found`: the group of another type that has this id and admits
+    classic members, if any. Only a new member (id "") may create a group. Raises UNKNOWN_MEMBER_ID
+    or GROUP_MAX_SIZE_REACHED."""
     if member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if found is None:
@@ -63,4 +54,4 @@ def find_or_create(
     if found is not None:
         tombstones = tuple(found.tombstones())
         found.cancel_deadlines(state.deadlines)
-    return group, Creation(group, found, tombstones, group_record(group))
+    return Creation(group, found, tombstones, group_record(group))

@@ -91,7 +91,7 @@ class ClassicGroupMember:
         return self.join_token is not None or self.sync_token is not None
 
     def protocol_names(self) -> frozenset[str]:
-        return frozenset(protocol.name for protocol in self.protocols)
+        return frozenset([protocol.name for protocol in self.protocols])
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """The metadata that the member offers for a protocol; b"" if it does not offer the

@@ -82,7 +82,8 @@ class GroupOperation:
         changed_groups(self.state).note(record, self.group)
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:
-        arm_session(self.state, self.group, member_id, timeout_ms, self.now)
+        key = (SESSION, self.group.group_id, member_id)
+        self.state.deadlines.set(key, self.now.monotonic_ms + timeout_ms)
 
     def arm_member(self, member: ClassicGroupMember) -> None:
         """Restart the member's session, with its full timeout."""
@@ -153,13 +154,6 @@ class GroupOperation:
     def _arm(self, kind: str, delay_ms: int) -> None:
         due = self.now.monotonic_ms + max(delay_ms, 0)
         self.state.deadlines.set((kind, self.group.group_id, ""), due)
-
-
-def arm_session(
-    state: ShardState, group: ClassicGroup, member_id: str, timeout_ms: int, now: Instant
-) -> None:
-    key = (SESSION, group.group_id, member_id)
-    state.deadlines.set(key, now.monotonic_ms + timeout_ms)
 
 
 def cancel_timers(state: ShardState, group: ClassicGroup) -> None:

@@ -196,7 +196,7 @@ def _classic_group(
         classic.add(_member(member), CONSUMER_PROTOCOL_TYPE)
         held[member.member_id] = _held(member, image)
     classic.held_assignments = held
-    offered = [one.name for member in classic.members.values() for one in member.protocols]
+    offered = [one for member in classic.members.values() for one in member.protocols]
     if not classic.supports(CONSUMER_PROTOCOL_TYPE, offered):
         return None
     classic.protocol_name = classic.vote()
