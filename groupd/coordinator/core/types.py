@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum, StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import Steps
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.records.commit_records import CommitRecords
 from groupd.protocol.records.schema import Record
+
+if TYPE_CHECKING:  # commands of the client side need no record batches
+    from groupd.protocol.records.commit_records import CommitRecords
 
 RequestToken = Any
 """Identifies one request that waits for its answer. The core only keeps it and returns it with the

@@ -178,22 +178,21 @@ class CoreShard:
 
     def _settle(self, outcome: Outcome) -> None:
         self.events += outcome.events
-        if outcome.records:
+        records = list(outcome.logged)
+        if records:
             if outcome.transaction is not None:
-                self._writers |= dict.fromkeys(map(id, outcome.records), outcome.transaction[0])
-            self._replay(outcome.records)
-            self.written += outcome.records
-            self._pending.append(
-                _Append(outcome.records, list(outcome.replies), outcome.completion)
-            )
+                self._writers |= dict.fromkeys(map(id, records), outcome.transaction[0])
+            self._replay(records)
+            self.written += records
+            self._pending.append(_Append(records, list(outcome.replies), outcome.completion))
         elif (behind := self._behind(outcome.gate)) is not None:
             behind.replies += outcome.replies
         else:
             answer_all(outcome.replies)
-        if not outcome.records and outcome.completion is not None:
+        if not records and outcome.completion is not None:
             self._settle(self.shard.appended(outcome.completion, None, self.now))
         answer_all(outcome.urgent)
-        if outcome.records and not self.hold_appends:
+        if records and not self.hold_appends:
             self.end_append(self.next_append_fails)
         self.tasks += outcome.tasks
         if not self.hold_tasks:
