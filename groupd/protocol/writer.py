@@ -177,8 +177,10 @@ class Writer(Structure, eq=False):
 
     def body(self) -> bytearray:
         """Ends the body of a message, and returns it."""
-        if self.flexible:
+        if self._tagged:
             self.end()
+        elif self.flexible:
+            self.buffer.append(0)
         return self.buffer
 
     def tagged_field(self, tag: int, payload: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import repeat
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import TopicDeletion
@@ -16,7 +17,7 @@ from groupd.coordinator.core.offset_sweeps import SLICE_BYTES, Sweep, expire_off
 from groupd.coordinator.core.offsets.delete import delete_offsets
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
 from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
-from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset, stored_offset
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages.offsets import (
@@ -148,13 +149,19 @@ class OffsetMetadataManager:
 
     def replay_commits(self, commits: CommitRecords, offsets: Iterable[int]) -> None:
         """`replay` of the records of a commit outside transactions, at these log offsets."""
+        new = tuple.__new__  # no call of a Python function for each record
         group, at = commits.group, iter(offsets)
+        times = commits.commit_ms, commits.expire_ms
         if group not in self._state.groups:
             self._state.groups[group] = self._state.simple_group(group)
         for topic in commits.topics:
-            stored = map(stored_offset, zip(*commits.values(topic), at, strict=False))
-            by_partition = dict(zip(topic.partitions, stored, strict=True))
-            self.store.put_many(group, topic.topic, by_partition)
+            topic_id, metadata = topic.topic_id, topic.metadata or repeat("")
+            columns = topic.partitions, topic.offsets, topic.leader_epochs, metadata, at
+            stored = {
+                partition: new(StoredOffset, (offset, epoch, text, *times, topic_id, log_offset))
+                for partition, offset, epoch, text, log_offset in zip(*columns, strict=False)
+            }
+            self.store.put_many(group, topic.topic, stored)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """Apply a producer's marker, COMMIT or ABORT; an unknown producer changes nothing."""

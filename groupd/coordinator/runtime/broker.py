@@ -91,6 +91,7 @@ class Broker:
         self.config = config
         self.clock = clock
         self.ownership = ownership or SingleNodeOwnership(config.node_id)
+        self._may_answer = ownership.may_answer if ownership else None
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests()
@@ -129,7 +130,7 @@ class Broker:
             self.writer,
             self.clock,
             self._on_progress,
-            self.ownership.may_answer,
+            self._may_answer,
             self.events.add,
             self.processing,
             self.work,
@@ -195,7 +196,7 @@ class Broker:
             self.tasks.submit(context, request)
             return
         waiter.failure = route.failure or waiter.failure
-        if not self.ownership.may_answer():
+        if self._may_answer and not self._may_answer():
             waiter.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         try:

@@ -45,11 +45,11 @@ def ask_admitted(
     nothing is left. `finish(reply)` adds the front end's answers to the reply of the shard; None:
     there are none to add."""
     waiter = context.token
-    waiter.finish = finish
+    if finish is not None:
+        waiter.request, waiter.finish = kept, finish
     if kept is None:
         waiter.answer(None)
     else:
-        waiter.request = kept
         to_group(broker, context, kept)
 
 

@@ -177,7 +177,7 @@ class LogShard(ABC, Generic[M]):
     def handle(self, context: RequestContext, request: Any) -> None:
         """Handle a request to this shard. `context.token` is answered, now or later."""
         waiter: Waiter = context.token
-        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
+        if self.state is not CoordinatorState.ACTIVE or (self.may_answer and not self.may_answer()):
             # The lease may have run out: the process stood still in the middle of a long request.
             waiter.fail(REFUSALS.get(self.state, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
@@ -206,7 +206,7 @@ class LogShard(ABC, Generic[M]):
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """Handle an input that is no request: new metadata, a task's result, a deadline. Returns
         False if that failed, which is a bug of ours: it is logged and not raised."""
-        if self.state is not CoordinatorState.ACTIVE or not self.may_answer():
+        if self.state is not CoordinatorState.ACTIVE or (self.may_answer and not self.may_answer()):
             return True
         try:
             self._apply(make_outcome())
@@ -322,7 +322,7 @@ class LogShard(ABC, Generic[M]):
     def _answered(self, machine: M, call: OutsideCall, answer: Any) -> None:
         if machine is not self.machine or self.state is not CoordinatorState.ACTIVE:
             refuse_askers([call], ErrorCode.NOT_COORDINATOR)
-        elif not self.may_answer():
+        elif self.may_answer and not self.may_answer():
             refuse_askers([call], ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif not self.input(lambda: machine.answered(call, answer, self.clock.now())):
             refuse_askers([call], ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -354,7 +354,8 @@ class LogShard(ABC, Generic[M]):
         self.durable_offset = self._journal.durable_offset
         self.on_durable()
         for batch in settled:
-            answer_all(batch.replies)
+            for waiter, reply in batch.replies:
+                waiter.answer(reply)
             if batch.calls:
                 self._ask(batch.calls)
             for completion in batch.completions:

@@ -202,7 +202,7 @@ class ShardReplyValidity:
         return (
             holder.machine is self._machine
             and holder.state is _ACTIVE
-            and holder.may_answer()
+            and not (holder.may_answer and not holder.may_answer())
             and not (self._pending and self._group_id in self._pending)
             and self._renew(self._now_ms())
         )

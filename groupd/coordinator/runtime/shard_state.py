@@ -52,14 +52,15 @@ def _no_events(number: int, events: list[Event]) -> None:
 
 class RuntimeParts(Struct, frozen=True):
     """What all shards of a kind share. `on_progress(number)`: the high watermark of a shard has
-    moved, or its state has changed. `may_answer()`: whether this node may answer from memory now.
+    moved, or its state has changed. `may_answer()`: whether this node may answer from memory now;
+    None: it always may.
     `on_events(number, events)`: takes the events of a machine. `processing`: how long requests
     took. `work`: where tasks run. `calls`: what answers the calls of machines."""
 
     writer: LogWriter
     clock: Clock
     on_progress: Callable[[int], None]
-    may_answer: Callable[[], bool]
+    may_answer: Callable[[], bool] | None
     on_events: Callable[[int, list[Event]], None] = _no_events
     processing: Durations = field(default_factory=Durations)
     work: LongWork = field(default_factory=LongWork)

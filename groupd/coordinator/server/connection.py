@@ -195,7 +195,11 @@ class Connection(SharedBufferProtocol):
         self._stats.bytes_in += len(data)
         if not (self.closed or self._stopped):
             self._at_rest = False
-            self._splitter.feed(data)
+            splitter = self._splitter
+            if splitter.rest or splitter.announced:
+                splitter.feed(data)
+            else:
+                splitter.rest = data  # as `feed`, without a call
         if len(data) >= READ_BYTES and self._turns.used_up():
             self._line_up()  # most likely there is more
         if self.closed or self._stopped:

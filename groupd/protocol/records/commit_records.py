@@ -7,11 +7,10 @@ for each. `runtime.commit_runs` reads them back in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct as Layout
-from typing import Any
 
 from msgspec import Struct
 
@@ -61,21 +60,13 @@ class CommitRecords(Struct, frozen=True):
 
     def __iter__(self) -> Iterator[Record]:
         for topic in self.topics:
-            values = map(OffsetCommitValue, *self.values(topic))
-            for partition, value in zip(topic.partitions, values, strict=True):
-                yield Record(OffsetCommitKey(self.group, topic.topic, partition), value)
-
-    def values(self, topic: TopicCommits) -> tuple[Iterable[Any], ...]:
-        """The values of a topic, by column: one for each field of `OffsetCommitValue`. Some of the
-        columns are endless."""
-        return (
-            topic.offsets,
-            topic.leader_epochs,
-            topic.metadata or repeat(""),
-            repeat(self.commit_ms),
-            repeat(self.expire_ms),
-            repeat(topic.topic_id),
-        )
+            metadata = topic.metadata or repeat("")
+            offsets, epochs = topic.offsets, topic.leader_epochs
+            rows = zip(topic.partitions, offsets, epochs, metadata, strict=False)
+            for partition, offset, epoch, text in rows:
+                key = OffsetCommitKey(self.group, topic.topic, partition)
+                times = self.commit_ms, self.expire_ms
+                yield Record(key, OffsetCommitValue(offset, epoch, text, *times, topic.topic_id))
 
     def size_bytes(self) -> int:
         """An upper bound of the size of all records. Raises ValueError for a string of more than
@@ -98,29 +89,30 @@ class CommitRecords(Struct, frozen=True):
                 # All records whose offset deltas take equally many bytes have the same layout.
                 width = len(zigzag(first_delta))
                 to = min(count, at + _FIRST_WIDER[width] - first_delta)
-                layout, front = _layout(width, len(key), len(end))
-                packed += map(
-                    layout.pack,
-                    repeat(front),
+                pack, front = _layout(width, len(key), len(end))
+                rows = zip(
                     zigzags(first_delta, to - at),
-                    repeat(key),
                     topic.partitions[at:to],
-                    repeat(BARE_VALUE_START),
                     topic.offsets[at:to],
                     topic.leader_epochs[at:to],
-                    repeat(end),
+                    strict=True,
                 )
+                packed += [
+                    pack(front, delta, key, partition, BARE_VALUE_START, offset, epoch, end)
+                    for delta, partition, offset, epoch in rows
+                ]
                 first_delta += to - at
                 at = to
         return b"".join(packed)
 
 
 @lru_cache(maxsize=1024)
-def _layout(width: int, key: int, end: int) -> tuple[Layout, bytes]:
-    """The layout of a record: front; offset delta of `width` bytes; size and start of the key,
-    `key` bytes; partition; size and version of the value; offset; leader epoch; the other `end`
-    bytes. The front: the length of the record, its attributes and timestamp delta."""
+def _layout(width: int, key: int, end: int) -> tuple[Callable[..., bytes], bytes]:
+    """Returns a function that packs a record, and its first argument, the front: the length of the
+    record, its attributes and timestamp delta. The other arguments: offset delta, `width` bytes;
+    size and start of the key, `key` bytes; partition; size and version of the value; offset; leader
+    epoch; the rest, `end` bytes."""
     layout = f"{width}s{key}si{len(BARE_VALUE_START)}sqi{end}s"
     length = Layout(f">{layout}").size + len(_ATTRIBUTES_AND_TIME)
     front = zigzag(length) + _ATTRIBUTES_AND_TIME
-    return Layout(f">{len(front)}s{layout}"), front
+    return Layout(f">{len(front)}s{layout}").pack, front

@@ -159,7 +159,7 @@ def api(
     in_steps = reply.long if write is None else isgeneratorfunction(write)
 
     def reading(version: int) -> Callable[[Reader], Request]:
-        return request.reading(version, version >= flexible_from)
+        return request.reading(version, version >= flexible_from, ends=True)
 
     def writing(version: int) -> Callable[[Writer, Any], Any]:
         return write or reply.writing(version, version >= flexible_from)
@@ -220,8 +220,6 @@ def _counting_decoder(
         try:
             reader = Reader(frame, offset, version, version >= flexible_from, max_items)
             request = reads[version](reader)
-            if reader.flexible:
-                reader.end()
         except TooManyItems as error:
             raise LongRequest(str(error)) from error
         except READ_ERRORS as error:

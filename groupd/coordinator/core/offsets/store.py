@@ -8,9 +8,8 @@ offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Set
+from typing import NamedTuple
 
 from groupd.protocol.messages import TopicId, TopicPartition
 from groupd.protocol.records.schema import OffsetCommitValue
@@ -32,9 +31,6 @@ class StoredOffset(NamedTuple):
     def of(cls, value: OffsetCommitValue, log_offset: int) -> StoredOffset:
         return tuple.__new__(cls, (*value, log_offset))
 
-
-stored_offset: Callable[[Iterable[Any]], StoredOffset] = partial(tuple.__new__, StoredOffset)
-"""Makes a `StoredOffset` of its seven fields, without a call of Python."""
 
 ByPartition = dict[int, StoredOffset]
 ByTopic = dict[str, ByPartition]

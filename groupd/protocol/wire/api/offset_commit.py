@@ -9,8 +9,7 @@ put on each partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from itertools import islice, starmap
-from operator import attrgetter
+from itertools import islice
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -40,8 +39,7 @@ _METADATA_AT, _TAGS_AT = 16, 17
 """The positions of the last two."""
 _WITHOUT_METADATA = (None, "").__getitem__
 
-_RESULT = attrgetter("partition", "error")
-_ROW, _ROW_FLEXIBLE = Struct(">ih"), Struct(">ihx")
+_ROW, _ROW_FLEXIBLE = Struct(">ih").pack, Struct(">ihx").pack
 """A result; the flexible one with its number of tagged fields."""
 _ROWS_PER_TOPIC = 10
 """To write a topic takes about as long as to write this many of its rows."""
@@ -51,21 +49,20 @@ def _read_partitions(
     reader: Reader, one_by_one: Callable[[Reader], Sequence[CommitPartition]]
 ) -> CommitRows:
     """Reads all partitions of a topic at once if none has metadata, as in most requests: then all
-    have the same size. Otherwise it uses `one_by_one`. (The flexible versions of both APIs have
+    have the smallest size. Otherwise it uses `one_by_one`. (The flexible versions of both APIs have
     leader epochs.)"""
-    start, size = reader.at, _BARE_COMMIT.size
-    count = reader.length()
-    at = reader.at
-    end = at + count * size
-    if count > 0 and end <= len(reader.data):
+    start, items, size = reader.at, reader.items, _BARE_COMMIT.size
+    count = reader.array_length(size)
+    if count > 0:
+        at = reader.at
+        end = at + count * size
         rows = reader.data[at:end]
         lengths = rows[_METADATA_AT::size]
         if max(lengths) <= 1 and not any(rows[_TAGS_AT::size]):
-            reader.count(count)
             reader.at = end
             numbers, offsets, epochs = zip(*_BARE_COMMIT.iter_unpack(rows), strict=True)
             return CommitRows(numbers, offsets, epochs, tuple(map(_WITHOUT_METADATA, lengths)))
-    reader.at = start
+    reader.at, reader.items = start, items
     return CommitRows.of(one_by_one(reader))
 
 
@@ -94,7 +91,7 @@ def _writer(
         writer: Writer, reply: OffsetCommitReply | TxnOffsetCommitReply
     ) -> Generator[None, None, None]:
         version, buffer = writer.version, writer.buffer
-        row, room = _ROW_FLEXIBLE if writer.flexible else _ROW, ROWS
+        pack, room = _ROW_FLEXIBLE if writer.flexible else _ROW, ROWS
         if version >= throttle_from:
             writer.throttle_time()
         writer.array_length(len(reply.topics))
@@ -104,10 +101,12 @@ def _writer(
             else:
                 writer.string(topic.name)
             writer.array_length(len(topic.partitions))
-            rest = map(_RESULT, topic.partitions)
-            while some := b"".join(starmap(row.pack, islice(rest, max(room, 1)))):
-                buffer += some
-                room -= len(some) // row.size
+            rest, left = iter(topic.partitions), len(topic.partitions)
+            while left > 0:
+                some = [pack(p.partition, p.error) for p in islice(rest, max(room, 1))]
+                buffer += b"".join(some)
+                left -= len(some)
+                room -= len(some)
                 if room <= 0:
                     yield
                     room = ROWS
