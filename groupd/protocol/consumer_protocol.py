@@ -15,17 +15,17 @@ KIP-881.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from groupd.protocol.primitives import INT16
 from groupd.protocol.reader import READ_ERRORS, BadBytes, Reader
+from groupd.protocol.schema import Shape, struct
 from groupd.protocol.writer import Writer
 
 _NEWEST_VERSION = 3
-
-T = TypeVar("T")
 
 TopicList = tuple[tuple[str, tuple[int, ...]], ...]
 """(topic name, partitions), in the order of the encoded bytes."""
@@ -52,67 +52,50 @@ class EmbeddedAssignment(Struct, frozen=True):
     user_data: bytes | None = None
 
 
-def _guarded(read: Callable[[Reader], T], data: bytes) -> T:
+_TOPIC = struct(tuple, "0:string 1:[]int32")
+_SUBSCRIPTION = struct(
+    EmbeddedSubscription,
+    "version:int16 topics:[]string user_data:bytes? owned_partitions:[]topic@1+ "
+    "generation_id:int32@2+ rack_id:string?@3+",
+    topic=_TOPIC,
+)
+_ASSIGNMENT = struct(
+    EmbeddedAssignment, "version:int16 partitions:[]topic user_data:bytes?", topic=_TOPIC
+)
+
+
+def _read(of: Shape, data: bytes, known: int = _NEWEST_VERSION) -> Any:
+    """Reads a struct in the version of the data, or in version `known` if that one is older."""
     try:
-        return read(Reader(data, 0, 0, flexible=False))
+        (version,) = INT16.unpack_from(data)
+        if version < 0:
+            raise BadBytes(f"version {version}")
+        version = min(version, known)
+        return of.reading(version, False)(Reader(data, 0, version, flexible=False))
     except READ_ERRORS as error:
         raise MalformedSubscription(str(error)) from error
 
 
 def parse_subscription(data: bytes) -> EmbeddedSubscription:
     """The subscription, with all fields that its version has. Raises MalformedSubscription."""
-    return _guarded(_read_subscription, data)
+    found: EmbeddedSubscription = _read(_SUBSCRIPTION, data)
+    return replace(found, version=min(found.version, _NEWEST_VERSION))
 
 
 def parse_assignment(data: bytes) -> EmbeddedAssignment:
     """The assignment in `data`. Raises MalformedSubscription."""
-    return _guarded(_read_assignment, data)
+    found: EmbeddedAssignment = _read(_ASSIGNMENT, data)
+    return replace(found, version=min(found.version, _NEWEST_VERSION))
 
 
 def subscribed_topics(data: bytes) -> frozenset[str]:
     """The subscribed topics, from the prefix that every version shares. Raises
     MalformedSubscription."""
-    return frozenset(_guarded(_read_prefix, data)[1])
+    return frozenset(_read(_SUBSCRIPTION, data, known=0).topics)
 
 
 def encode_assignment(assignment: EmbeddedAssignment) -> bytes:
     """The bytes of an assignment of version 0-3, as `parse_assignment` reads them."""
     writer = Writer(flexible=False)
-    writer.int16(assignment.version)
-    for name, partitions in writer.structs(assignment.partitions):
-        writer.string(name)
-        writer.int32_array(partitions)
-    writer.nullable_bytes(assignment.user_data)
+    _ASSIGNMENT.writing(0, False, stops=False)(writer, assignment)
     return bytes(writer.buffer)
-
-
-def _read_prefix(reader: Reader) -> tuple[int, tuple[str, ...], bytes | None]:
-    return reader.int16(), reader.array(Reader.string), reader.nullable_bytes()
-
-
-def _known_version(version: int) -> int:
-    if version < 0:
-        raise BadBytes(f"version {version}")
-    return min(version, _NEWEST_VERSION)
-
-
-def _topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
-    return reader.string(), reader.int32_array()
-
-
-def _read_subscription(reader: Reader) -> EmbeddedSubscription:
-    raw_version, topics, user_data = _read_prefix(reader)
-    version = _known_version(raw_version)
-    return EmbeddedSubscription(
-        version,
-        topics,
-        user_data,
-        owned_partitions=reader.array(_topic) if version >= 1 else (),
-        generation_id=reader.int32() if version >= 2 else -1,
-        rack_id=reader.nullable_string() if version >= 3 else None,
-    )
-
-
-def _read_assignment(reader: Reader) -> EmbeddedAssignment:
-    version = _known_version(reader.int16())
-    return EmbeddedAssignment(version, reader.array(_topic), reader.nullable_bytes())

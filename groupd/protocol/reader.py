@@ -8,11 +8,9 @@ proportion to the size of the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from struct import error as StructError
 from struct import unpack_from
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -20,8 +18,6 @@ from groupd.protocol.messages.secret import Secret
 from groupd.protocol.primitives import FLOAT64, INT16, INT32, INT64, STRING_BYTES_MAX
 
 _VARINT_SHIFT_MAX = 28
-_LONGEST_EMPTY = 1000
-"""No item takes this many bytes if its strings and arrays are empty."""
 
 T = TypeVar("T")
 
@@ -144,11 +140,14 @@ class Reader(Struct, eq=False, gc=False):
         return data[at:end].decode()
 
     def string(self) -> str:
-        # One length byte is the usual case, which takes no second call.
-        data, at = self.data, self.at + 1
-        if self.flexible and 0 < (length := data[at - 1]) < 0x80 and at + length - 1 <= len(data):
-            self.at = end = at + length - 1
-            return data[at:end].decode()
+        data, at = self.data, self.at
+        if self.flexible:
+            # One length byte, 1 to 127, is the usual case. It is read here to save a call.
+            length = data[at]
+            end = at + length
+            if at < end <= len(data) and length < 0x80:
+                self.at = end
+                return data[at + 1 : end].decode()
         value = self.nullable_string()
         if value is None:
             raise BadBytes("null string")
@@ -193,18 +192,9 @@ class Reader(Struct, eq=False, gc=False):
             raise BadBytes(f"length {length}")
         return length
 
-    def array(self, item: Callable[[Reader], T]) -> tuple[T, ...]:
-        """Reads an array with `item(reader)` for each item."""
-        length = self.array_length(least_size(item, self.version, self.flexible))
-        return _present(None if length < 0 else tuple([item(self) for _ in range(length)]))
-
     def array_length(self, least: int) -> int:
         """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
-        length = self.data[self.at] - 1
-        if self.flexible and length < 0x7F:
-            self.at += 1
-        else:
-            length = self.length()
+        length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:
                 raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
@@ -283,22 +273,6 @@ class Reader(Struct, eq=False, gc=False):
         """Raises BadBytes if bytes are left over."""
         if self.at != len(self.data):
             raise BadBytes(f"{len(self.data) - self.at} bytes too many")
-
-
-@lru_cache(maxsize=1024)
-def least_size(item: Callable[[Reader], Any], version: int, flexible: bool) -> int:
-    """The fewest bytes that `item` can read, which is when all strings and arrays are empty. It is
-    measured once, by reading an item whose lengths are all 0 (encoded as 1 in the flexible
-    encoding)."""
-    reader = Reader((b"\x01" if flexible else b"\x00") * _LONGEST_EMPTY, 0, version, flexible)
-    item(reader)
-    return reader.at
-
-
-def _present(value: tuple[T, ...] | None) -> tuple[T, ...]:
-    if value is None:
-        raise BadBytes("null array")
-    return value
 
 
 class SecretFinder(Reader):

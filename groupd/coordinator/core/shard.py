@@ -24,7 +24,6 @@ from groupd.coordinator.core.offset_metadata_manager import (
 )
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
-from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.shard_requests import DeleteGroup, DeleteSomeOffsets, ListSomeGroups
 from groupd.coordinator.core.state import ShardState
@@ -163,11 +162,9 @@ class GroupCoordinatorShard:
         if producer is None and isinstance(records, CommitRecords):
             self.offsets.replay_commits(records, offsets)
             return
-        if producer is not None:
-            for at, record in zip(offsets, records, strict=False):
-                self.replay(record, AppliedAt(at, *producer))
-            return
-        replay_runs(records, offsets, self.offsets.replay_many, self.replay)
+        writer = producer or (-1, -1)
+        for at, record in zip(offsets, records, strict=False):
+            self.replay(record, AppliedAt(at, *writer))
 
     def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
         """`replay` of offsets of one topic outside transactions, by partition. The store may

@@ -5,15 +5,17 @@ A topic is given by `name` or by `topic_id`. After the front end has resolved it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import overload
+from typing import Any, TypeVar, overload
 
 from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.lazily import MadeAnew
+
+T = TypeVar("T")
 
 
 class CommitPartition(Struct, frozen=True, gc=False):
@@ -23,18 +25,20 @@ class CommitPartition(Struct, frozen=True, gc=False):
     metadata: str | None = None
 
 
-class CommitRows(MadeAnew[CommitPartition]):
-    """The partitions of a topic in a commit, by column: `numbers[i]` has `offsets[i]`. A commit of
-    many partitions is read, checked and written in a few calls, not in a few for each."""
+class OffsetRows(MadeAnew[T]):
+    """The partitions of a topic, by column: `numbers[i]` has `offsets[i]`. Many of them are read,
+    checked and written in a few calls, not in a few for each. A subclass says what an item is."""
 
     __slots__ = ("leader_epochs", "metadata", "numbers", "offsets")
+
+    item: Callable[..., T]
 
     def __init__(
         self,
         numbers: Sequence[int] = (),
         offsets: Sequence[int] = (),
         leader_epochs: Sequence[int] = (),
-        metadata: Sequence[str | None] = (),
+        metadata: Sequence[Any] = (),
     ) -> None:
         self.numbers = numbers
         self.offsets = offsets
@@ -44,8 +48,16 @@ class CommitRows(MadeAnew[CommitPartition]):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __iter__(self) -> Iterator[CommitPartition]:
-        return map(CommitPartition, self.numbers, self.offsets, self.leader_epochs, self.metadata)
+    def __iter__(self) -> Iterator[T]:
+        return map(self.item, self.numbers, self.offsets, self.leader_epochs, self.metadata)
+
+
+class CommitRows(OffsetRows[CommitPartition]):
+    """The partitions of a topic in a commit. A slice of them is of the same type."""
+
+    __slots__ = ()
+
+    item = CommitPartition
 
     @classmethod
     def of(cls, entries: Sequence[CommitPartition]) -> CommitRows:
@@ -155,29 +167,12 @@ class FetchedOffset(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-class FetchedRows(MadeAnew[FetchedOffset]):
-    """The offsets of a topic in a reply, none of which has an error, by column: `numbers[i]` has
-    `offsets[i]`."""
+class FetchedRows(OffsetRows[FetchedOffset]):
+    """The offsets of a topic in a reply, none of which has an error."""
 
-    __slots__ = ("leader_epochs", "metadata", "numbers", "offsets")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        numbers: Sequence[int],
-        offsets: Sequence[int],
-        leader_epochs: Sequence[int],
-        metadata: Sequence[str],
-    ) -> None:
-        self.numbers = numbers
-        self.offsets = offsets
-        self.leader_epochs = leader_epochs
-        self.metadata = metadata
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __iter__(self) -> Iterator[FetchedOffset]:
-        return map(FetchedOffset, self.numbers, self.offsets, self.leader_epochs, self.metadata)
+    item = FetchedOffset
 
 
 class FetchedTopic(Struct, frozen=True):

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.types import AppliedAt
-from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 
 def replay_offset(
@@ -33,36 +33,6 @@ def replay_offset(
         store.put_pending(at.producer_id, group, topic, partition, stored)
     else:
         store.put(group, topic, partition, stored)
-
-
-def replay_runs(
-    records: Iterable[Record],
-    offsets: Iterable[int],
-    replay_many: Callable[[str, str, ByPartition], None],
-    replay: Callable[[Record, AppliedAt], None],
-) -> None:
-    """Replay records outside transactions, which are at these log offsets. Consecutive commits of a
-    group to one topic are replayed in one go, all other records one by one."""
-    new = tuple.__new__  # no call of a Python function for each record
-    group = topic = ""
-    run: ByPartition = {}
-    for at, record in zip(offsets, records, strict=False):
-        key, value = record
-        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            key_group, key_topic, partition = key
-            if key_topic != topic or key_group != group:
-                if run:
-                    replay_many(group, topic, run)
-                    run = {}
-                group, topic = key_group, key_topic
-            run[partition] = new(StoredOffset, (*value, at))
-            continue
-        if run:
-            replay_many(group, topic, run)
-            run = {}
-        replay(record, AppliedAt(at))
-    if run:
-        replay_many(group, topic, run)
 
 
 def apply_marker(store: OffsetStore, producer_id: int, *, commit: bool) -> None:
