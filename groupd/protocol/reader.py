@@ -140,14 +140,6 @@ class Reader(Struct, eq=False, gc=False):
         return data[at:end].decode()
 
     def string(self) -> str:
-        data, at = self.data, self.at
-        if self.flexible:
-            # One length byte, 1 to 127, is the usual case. It is read here to save a call.
-            length = data[at]
-            end = at + length
-            if at < end <= len(data) and length < 0x80:
-                self.at = end
-                return data[at + 1 : end].decode()
         value = self.nullable_string()
         if value is None:
             raise BadBytes("null string")
@@ -194,7 +186,11 @@ class Reader(Struct, eq=False, gc=False):
 
     def array_length(self, least: int) -> int:
         """Reads the length of an array whose items take `least` bytes or more; -1 for null."""
-        length = self.length()
+        length = self.data[self.at] - 1 if self.flexible else 0x7F
+        if length < 0x7F:
+            self.at += 1
+        else:
+            length = self.length()
         if length > 0:
             if length * least > len(self.data) - self.at:
                 raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
@@ -213,8 +209,8 @@ class Reader(Struct, eq=False, gc=False):
         return TooManyItems(f"more than {self.max_items} items in its arrays")
 
     def nullable_int32_array(self) -> tuple[int, ...] | None:
-        length = self.data[self.at] - 1
-        if self.flexible and length < 0x7F:
+        length = self.data[self.at] - 1 if self.flexible else 0x7F
+        if length < 0x7F:
             self.at += 1
         else:
             length = self.length()
@@ -223,8 +219,9 @@ class Reader(Struct, eq=False, gc=False):
         at = self.at
         if length > (len(self.data) - at) // 4:
             raise BadBytes(f"array of {length} int32, {len(self.data) - at} bytes left")
-        if length > 7:
-            self.count(length >> 3)
+        self.items += length >> 3
+        if self.items > self.max_items:
+            raise self._too_many_items()
         self.at = at + 4 * length
         return unpack_from(f">{length}i", self.data, at)
 

@@ -87,6 +87,8 @@ class Codec(NamedTuple):
     `long`: it is written with stops. `layout`: the layout of a number or id, else empty. Such
     fields side by side are read and written at once; `kept` then makes an expression of the value
     from what was read. `of_whole` computes the value from the struct that has the field.
+    `inline(code, name)` returns statements that do the same as `read`, into the variable `name`,
+    with fewer calls.
     """
 
     read: Callable[[Code], str]
@@ -97,6 +99,7 @@ class Codec(NamedTuple):
     layout: str = ""
     kept: Callable[[Code, str], str] | None = None
     of_whole: Callable[[Any], Any] | None = None
+    inline: Callable[[Code, str], list[str]] | None = None
 
 
 class _WireField(NamedTuple):
@@ -206,7 +209,9 @@ class Shape:
                 lines.append(f"{names}, = {code.bind(layout.unpack_from)}(r.data, r.at)")
                 lines.append(f"r.at += {layout.size}")
             else:
-                lines += [f"{name} = {field.codec.read(code)}" for name, field in some]
+                for name, field in some:
+                    inline, value = field.codec.inline, field.codec.read(code)
+                    lines += inline(code, name) if inline else [f"{name} = {value}"]
             for name, field in some:
                 kept = field.codec.kept
                 value = kept(code, name) if kept else name
@@ -305,6 +310,25 @@ def _tag_payload(code: Code, codec: Codec) -> str:
     return f"{code.bind(inner.function('value', lines))}(value)"
 
 
+def _string(code: Code, name: str) -> list[str]:
+    """Reads a string. In the flexible encoding its length mostly takes one byte, 1 to 127."""
+    read = f"{name} = r.string()"
+    if not code.flexible:
+        return [read]
+    return [
+        "at = r.at",
+        "end = at + r.data[at]",
+        f"if at < end <= len(r.data) and end - at < 128: {name} = r.data[at + 1 : end].decode()",
+        f"else: {read}; end = r.at",
+        "r.at = end",
+    ]
+
+
+def _int32_array(code: Code, name: str) -> list[str]:
+    null = f"raise {code.bind(BadBytes)}('null array')"
+    return [f"{name} = r.nullable_int32_array()", f"if {name} is None: {null}"]
+
+
 def sized(read: str, write: str, sizes: tuple[int, int], empty: Any) -> Codec:
     """The codec of a value that Reader and Writer have methods for. `sizes`: its fewest bytes in
     the older and in the flexible encoding."""
@@ -339,13 +363,13 @@ _PLAIN: Mapping[str, Codec] = {
         read=lambda code: _error(code, "r.int16()"), kept=_error
     ),
     "uuid": _number("16s", "uuid", NO_TOPIC_ID),
-    "string": sized("string", "string", (2, 1), ""),
+    "string": sized("string", "string", (2, 1), "")._replace(inline=_string),
     "string?": sized("nullable_string", "nullable_string", (2, 1), None),
     "bytes": sized("bytes_", "bytes_", (4, 1), b""),
     "bytes?": sized("nullable_bytes", "nullable_bytes", (4, 1), None),
     "secret": sized("secret", "bytes_", (4, 1), Secret()),
     "records": sized("nullable_bytes", "records", (4, 1), b""),
-    "[]int32": sized("int32_array", "int32_array", (4, 1), ()),
+    "[]int32": sized("int32_array", "int32_array", (4, 1), ())._replace(inline=_int32_array),
 }
 
 
@@ -374,7 +398,7 @@ def converted(
         return codec.write(code, f"{code.bind(write)}({value})" if write else value)
 
     if not codec.layout or write:
-        return codec._replace(read=read_value, write=write_value, layout="", kept=None)
+        return codec._replace(read=read_value, write=write_value, layout="", kept=None, inline=None)
 
     def kept(code: Code, number: str) -> str:
         return made(code, codec.kept(code, number) if codec.kept else number)
@@ -389,8 +413,9 @@ def of_whole(of: Codec | Shape | str, make: Callable[[Any], Any]) -> Codec:
 
 def lone(of: Codec | Shape | str) -> Codec:
     """A single value where other versions have an array. A struct has no end of its own there."""
-    codec = of.codec(ends=False) if isinstance(of, Shape) else of
-    return converted(codec, lambda value: (value,), itemgetter(0))
+    codec = of.codec(ends=False) if isinstance(of, Shape) else _type(of, {})
+    one = converted(codec, write=itemgetter(0))
+    return one._replace(read=lambda code: f"({codec.read(code)},)", kept=None)
 
 
 def absent(value: Any) -> Codec:
@@ -401,16 +426,19 @@ def absent(value: Any) -> Codec:
 def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
     item = _type(of, {})
 
+    def inline(code: Code, name: str) -> list[str]:
+        null = f"{name} = None" if nullable else f"raise {code.bind(BadBytes)}('null array')"
+        one = item.read(code)
+        return [
+            f"length = r.array_length({item.least(code.version, code.flexible)})",
+            f"if length == 1: {name} = ({one},)",  # the usual case, without a loop
+            f"elif length < 0: {null}",
+            f"else: {name} = tuple([{one} for _ in range(length)])",
+        ]
+
     def read(code: Code) -> str:
         inner = code.inner()
-        null = "return None" if nullable else f"raise {inner.bind(BadBytes)}('null array')"
-        lines = (
-            f"length = r.array_length({item.least(code.version, code.flexible)})",
-            f"if length < 0: {null}",
-            f"if length == 1: return ({item.read(inner)},)",  # the usual case, without a loop
-            f"return tuple([{item.read(inner)} for _ in range(length)])",
-        )
-        return f"{code.bind(inner.function('r', lines))}(r)"
+        return f"{code.bind(inner.function('r', [*inline(inner, 'v'), 'return v']))}(r)"
 
     def write(code: Code, value: str) -> str:
         inner = code.inner()
@@ -421,7 +449,8 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         made = code.bind(inner.function("w, items", lines))
         return f"{_waiting(code, True)}{made}(w, {value})"
 
-    return Codec(read, write, lambda version, flexible: 1 if flexible else 4, (), long=True)
+    least = (4, 1)
+    return Codec(read, write, lambda version, flexible: least[flexible], (), True, inline=inline)
 
 
 def _nullable(of: Shape, tagged: bool) -> Codec:

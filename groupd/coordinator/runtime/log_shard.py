@@ -308,7 +308,8 @@ class LogShard(ABC, Generic[M]):
         or at once if there are none."""
         gate, replies, calls = outcome.gate, outcome.replies, outcome.calls
         if gate is None or not self._journal.park(gate, replies, calls):
-            answer_all(replies)
+            for waiter, reply in replies:
+                waiter.answer(reply)
             if calls:
                 self._ask(calls)
         else:

@@ -28,6 +28,7 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
 )
+from groupd.protocol.primitives import INT32
 from groupd.protocol.reader import Reader
 from groupd.protocol.schema import Code, Codec, Shape, array, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, code_only, on_each
@@ -77,7 +78,7 @@ def _partitions(of: Shape) -> Codec:
         one_by_one = inner.function("r", (f"return {items.read(inner)}",))
         return f"{code.bind(_read_partitions)}(r, {code.bind(one_by_one)})"
 
-    return items._replace(read=read)
+    return items._replace(read=read, inline=None)
 
 
 def _writer(
@@ -93,7 +94,7 @@ def _writer(
         version, buffer = writer.version, writer.buffer
         pack, room = _ROW_FLEXIBLE if writer.flexible else _ROW, ROWS
         if version >= throttle_from:
-            writer.throttle_time()
+            buffer += INT32.pack(writer.throttle_ms)
         writer.array_length(len(reply.topics))
         for topic in reply.topics:
             if version >= id_from:

@@ -28,11 +28,11 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
+from groupd.protocol.primitives import INT16, INT32
 from groupd.protocol.schema import absent, converted, lone, struct
 from groupd.protocol.wire.registry import OF_MEMBERS, api, on_each
 from groupd.protocol.writer import STEP, Writer
 
-_INT16 = Struct(">h").pack
 # Partition, offset and, from v5 on, leader epoch.
 _OFFSET = Struct(">iq").pack
 _OFFSET_WITH_EPOCH = Struct(">iqi").pack
@@ -49,7 +49,7 @@ def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, Non
     once."""
     version, buffer, written = writer.version, writer.buffer, 0
     if version >= 3:
-        writer.throttle_time()
+        buffer += INT32.pack(writer.throttle_ms)
     if version >= 8:
         writer.array_length(len(reply.groups))
     for group in reply.groups:
@@ -78,7 +78,7 @@ def _write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, Non
             written += count + 1
             writer.end()
         if version >= 2:
-            buffer += _INT16(group.error)
+            buffer += INT16.pack(group.error)
         if version >= 8:
             writer.end()
         written += 1
@@ -109,7 +109,7 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
         else:
             buffer += _OFFSET(p.partition, p.offset)
         writer.string(p.metadata)
-        buffer += _INT16(p.error)
+        buffer += INT16.pack(p.error)
         writer.end()
 
 
