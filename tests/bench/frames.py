@@ -82,7 +82,10 @@ def heartbeat_reply(frame: bytes) -> HeartbeatReply:
     reader.nullable_string()
     member, epoch = reader.nullable_string() or "", reader.int32()
     reader.int32()  # the interval
-    assigned = None if reader.int8() < 0 else reader.array(_assigned_topic)
+    assigned = None
+    if reader.int8() >= 0:
+        length = reader.array_length(18)
+        assigned = tuple([_assigned_topic(reader) for _ in range(length)])
     return HeartbeatReply(error, member, epoch, assigned)
 
 
