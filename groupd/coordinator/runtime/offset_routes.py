@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend import offsets
-from groupd.coordinator.core.offsets.refusals import refuse_delete, refuse_fetch
+from groupd.coordinator.core.offsets.refusals import refuse_delete
 from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.slices import Steps, chunks, sorted_in_steps
 from groupd.coordinator.core.types import RequestContext
@@ -34,6 +34,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
     OffsetFetchRequest,
+    failed_fetch,
 )
 
 OffsetsRequest = TypeVar("OffsetsRequest", OffsetCommitRequest, OffsetDeleteRequest)
@@ -104,7 +105,7 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
         broker.work.answer(token, _fetch_in_pieces(broker, context, groups))
         return
     kept, finish = offsets.admit_fetch(context, groups[0], broker.image)
-    token.failure = partial(_failure, context.api_version)
+    token.failure = _failure
     ask_admitted(broker, context, kept, _alone if finish is None else partial(_alone_after, finish))
 
 
@@ -122,18 +123,15 @@ def _fetches(
     """Returns a function (index, group) -> the context of that part of an OffsetFetch with `count`
     groups."""
     gather = Gather(context.token, count, lambda parts: OffsetFetchReply(tuple(parts)))
-    failure = partial(_failure, context.api_version)
 
     def part(index: int, group: OffsetFetchGroup) -> RequestContext:
-        return broker.part(context, Part(group, failure, gather, index))
+        return broker.part(context, Part(group, _failure, gather, index))
 
     return part
 
 
-def _failure(
-    version: int, request: OffsetFetchGroup, code: ErrorCode, _: str | None
-) -> FetchedGroup:
-    return refuse_fetch(request, code, version)
+def _failure(request: OffsetFetchGroup, code: ErrorCode, _: str | None) -> FetchedGroup:
+    return failed_fetch(request, code)
 
 
 def _ask_fetch(broker: Broker, context: RequestContext, group: OffsetFetchGroup) -> None:
@@ -199,7 +197,7 @@ def _fetch_group_in_pieces(
     def merge(found: list[FetchedGroup]) -> Steps[FetchedGroup]:
         error = next((one.error for one in found if one.error), None)
         if error is not None:
-            return refuse_fetch(group, error, context.api_version)
+            return failed_fetch(group, error)
         return FetchedGroup(group.group_id, (yield from merge_topics(one.topics for one in found)))
 
     yield from ask_in_pieces(broker, context, parts, _ask_fetch, merge)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.protocol.messages.lazily import MadeAnew
+from groupd.protocol.messages.lazily import MadeAnew, mapped
 
 T = TypeVar("T")
 
@@ -114,6 +114,12 @@ class TopicErrors(Struct, frozen=True):
     topic_id: TopicId = NO_TOPIC_ID
 
 
+def failed_commit(topic: CommitTopic, code: ErrorCode) -> TopicErrors:
+    """The answer for a topic if the whole commit has failed."""
+    errors = mapped(lambda number: PartitionError(number, code), topic.partitions.numbers)
+    return TopicErrors(topic.name, errors, topic.topic_id)
+
+
 class OffsetCommitReply(Struct, frozen=True):
     topics: Sequence[TopicErrors]
 
@@ -182,12 +188,22 @@ class FetchedTopic(Struct, frozen=True):
 
 
 class FetchedGroup(Struct, frozen=True):
-    """If a shard answers with an error, `topics` is empty. In the reply every requested partition
-    has that error, because v1 has no other place for it."""
+    """If it has an error, only v1 shows `topics`, and only later versions show `error`."""
 
     group_id: str
     topics: Sequence[FetchedTopic] = ()
     error: ErrorCode = ErrorCode.NONE
+
+
+def failed_fetch(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
+    """The answer for a group that failed as a whole, for every version: v1 has the error on each
+    partition."""
+
+    def failed(topic: FetchTopic) -> FetchedTopic:
+        offsets = mapped(lambda number: FetchedOffset(number, error=code), topic.partitions)
+        return FetchedTopic(topic.name, offsets, topic.topic_id)
+
+    return FetchedGroup(group.group_id, mapped(failed, group.topics or ()), code)
 
 
 class OffsetFetchReply(Struct, frozen=True):

@@ -39,6 +39,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
     commit_topic,
 )
+from groupd.protocol.wire.api.offset_fetch import OFFSET_FETCH
 from tests.unit.runtime.harness import (
     APIS,
     TOPIC_ID,
@@ -127,7 +128,8 @@ async def test_where_offset_fetch_puts_the_error_of_its_shard(
 ) -> None:
     bench = Bench()
     bench.broker.started = True
-    (group,) = (await bench.answer(fetch("g", 0, 1), version)).groups
+    reply = OFFSET_FETCH.encode(await bench.answer(fetch("g", 0, 1), version), version)
+    (group,) = OFFSET_FETCH.decode_reply(bytes(reply), 0, version).groups
     if places == ("group",):
         assert group.topics == ()
         assert group.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

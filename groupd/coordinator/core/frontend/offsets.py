@@ -24,7 +24,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offsets.refusals import (
     refuse_commit,
     refuse_delete,
-    refuse_fetch,
     refuse_txn_commit,
 )
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
@@ -46,6 +45,7 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
     commit_topic,
+    failed_fetch,
 )
 
 Finish = Callable[[Any], Any]
@@ -149,7 +149,7 @@ def admit_fetch(
     group_id = request.group_id
     if access.restricted and not access.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        return None, partial(_denied, refuse_fetch(request, code, version))
+        return None, partial(_denied, failed_fetch(request, code))
     if request.topics is None:
         return request, partial(_fetched_all, context, request, image)
     by_id = version >= FETCH_BY_ID_VERSION
@@ -163,24 +163,23 @@ def admit_fetch(
     )
     if version >= 2 and not failed:
         return kept, None
-    return kept, partial(_fetched, version, request, failed)
+    return kept, partial(_fetched, request, failed)
 
 
 def _fetched(
-    version: int, request: OffsetFetchGroup, failed: list[FetchedTopic], reply: FetchedGroup
+    request: OffsetFetchGroup, failed: list[FetchedTopic], reply: FetchedGroup
 ) -> FetchedGroup:
     if reply.error:
-        return refuse_fetch(request, reply.error, version)
+        return failed_fetch(request, reply.error)
     return replace(reply, topics=(*reply.topics, *failed)) if failed else reply
 
 
 def _fetched_all(
     context: RequestContext, request: OffsetFetchGroup, image: MetadataImage, reply: FetchedGroup
 ) -> FetchedGroup:
-    version = context.api_version
     if reply.error:
-        return refuse_fetch(request, reply.error, version)
-    by_id = version >= FETCH_BY_ID_VERSION
+        return failed_fetch(request, reply.error)
+    by_id = context.api_version >= FETCH_BY_ID_VERSION
     return replace(reply, topics=tuple(_visible(context, reply.topics, image, by_id=by_id)))
 
 

@@ -13,7 +13,6 @@ from itertools import islice
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitRows,
@@ -27,6 +26,7 @@ from groupd.protocol.messages.offsets import (
     TopicErrors,
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
+    failed_commit,
 )
 from groupd.protocol.primitives import INT32
 from groupd.protocol.reader import Reader
@@ -118,8 +118,7 @@ def _writer(
 
 
 def _failed(topic: CommitTopic, code: ErrorCode, _: str | None) -> TopicErrors:
-    errors = mapped(lambda entry: PartitionError(entry.partition, code), topic.partitions)
-    return TopicErrors(topic.name, errors, topic.topic_id)
+    return failed_commit(topic, code)
 
 
 _ERROR = struct(PartitionError, "partition:int32 error:error")

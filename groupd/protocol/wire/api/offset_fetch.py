@@ -6,7 +6,7 @@ epoch (KIP-848), v10 names topics by id instead of name.
 
 The place of a group's error differs: v1 has it on each requested partition, v2-7 at the top, v8 and
 later on the group. From v2 on a group with an error has no topics. Only the request says what was
-asked for, so a failed group carries both (`group_failure`), and the encoder drops the one that its
+asked for, so a failed group carries both (`failed_fetch`), and the encoder drops the one that its
 version does not use.
 """
 
@@ -17,7 +17,6 @@ from itertools import islice, repeat
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.lazily import mapped
 from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
@@ -27,6 +26,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
     OffsetFetchRequest,
+    failed_fetch,
 )
 from groupd.protocol.primitives import INT16, INT32
 from groupd.protocol.schema import absent, converted, lone, struct
@@ -113,16 +113,6 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
         writer.end()
 
 
-def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
-    """Returns the answer for a group that failed as a whole, for every version."""
-
-    def failed(topic: FetchTopic) -> FetchedTopic:
-        offsets = mapped(lambda number: FetchedOffset(number, error=code), topic.partitions)
-        return FetchedTopic(topic.name, offsets, topic.topic_id)
-
-    return FetchedGroup(group.group_id, mapped(failed, group.topics or ()), code)
-
-
 def _with_stable(
     read: tuple[tuple[OffsetFetchGroup, ...], bool],
 ) -> tuple[OffsetFetchGroup, ...]:
@@ -187,7 +177,7 @@ OFFSET_FETCH = api(
         ),
         group=struct(FetchedGroup, "group_id:string topics:[]topic error:error", topic=_FETCHED),
     ),
-    on_each(OffsetFetchReply, "groups", lambda group, code, _: group_failure(group, code)),
+    on_each(OffsetFetchReply, "groups", lambda group, code, _: failed_fetch(group, code)),
     write=_write,
     lane=OF_MEMBERS,
 )
