@@ -46,7 +46,7 @@ def ask_admitted(
     there are none to add."""
     waiter = context.token
     if finish is not None:
-        waiter.request, waiter.finish = kept, finish
+        waiter.part, waiter.finish = kept, finish
     if kept is None:
         waiter.answer(None)
     else:

@@ -78,13 +78,20 @@ class Waiter:
     """Measures how much time is spent on the request; None if that is not measured."""
     waiting: WaitingRequests = _NOWHERE
     """The waiters among which it waits."""
+    part: Any = None
+    """What a shard was asked, if that is only a part of the request."""
     finish: Callable[[Any], Any] | None = None
-    """Makes the reply of the answer, if a shard answers only a part of the request: `request` is
-    that part then, and `failure` makes the answer to it that carries an error."""
+    """Makes the reply of the shard's answer to `part`. In this case `failure` makes an answer to
+    `part`."""
 
     def __init__(self, request: Any, failure: Failure) -> None:
         self.request = request
         self.failure = failure
+
+    @property
+    def asked(self) -> Any:
+        """What a shard was asked: the request or a part of it."""
+        return self.request if self.finish is None else self.part
 
     # The answer ---------------------------------------------------------------------------
 
@@ -101,7 +108,7 @@ class Waiter:
         if self not in self.waiting:
             return
         try:
-            reply = self.failure(self.request, code, message)
+            reply = self.failure(self.asked, code, message)
         except Exception:
             log.exception("reply lost", request=type(self.request).__name__, code=code.name)
             self.forget()
@@ -282,5 +289,5 @@ def time_out(waiters: Iterable[Waiter]) -> None:
     when an OffsetFetch is answered with COORDINATOR_NOT_AVAILABLE, so it gets NOT_COORDINATOR, as
     in Kafka."""
     for waiter in waiters:
-        fetch = isinstance(waiter.request, OffsetFetchGroup)
+        fetch = isinstance(waiter.asked, OffsetFetchGroup)
         waiter.fail(ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -37,6 +37,23 @@ def test_a_failure_is_made_for_its_request() -> None:
     assert seen == [("request", ErrorCode.NOT_COORDINATOR, "moved")]
 
 
+def test_an_answer_to_a_part_is_finished_and_the_request_stays() -> None:
+    """Those who wrap a waiter, such as the audit log, still need the whole request."""
+    for end, expected in (
+        (lambda waiter: waiter.answer("answer"), ["answer and more"]),
+        (
+            lambda waiter: waiter.fail(ErrorCode.NOT_COORDINATOR),
+            [f"{('part', ErrorCode.NOT_COORDINATOR, None)} and more"],
+        ),
+    ):
+        seen: list[Any] = []
+        _, waiter = waiting_for(seen)
+        waiter.part, waiter.finish = "part", lambda answer: f"{answer} and more"
+        end(waiter)
+        assert seen == expected
+        assert waiter.request == "request"
+
+
 def test_one_that_is_forgotten_is_not_answered() -> None:
     seen: list[Any] = []
     waiting, waiter = waiting_for(seen)

@@ -264,7 +264,7 @@ ROWS = (
     Row(
         "OffsetFetch",
         _offset_fetch,
-        {"groups.error": GROUP, "groups.topics.partitions.error": GROUP},
+        {"groups.topics.partitions.error": GROUP},
         ("DESCRIBE G",),
     ),
     Row("OffsetFetch", _offset_fetch, {"groups.error": GROUP}, ("DESCRIBE G",), 2),

@@ -59,6 +59,8 @@ async def test_se_72_without_any_right(world: World, api: str) -> None:
     for version in versions(api):
         row, access = row_of(api, version), Denied()
         reply, _ = await world.ask(api, version, row.fields(HERE), access)
+        if api == "OffsetFetch":  # only its encoder knows which of two places a version has
+            reply = APIS[api].decode_reply(bytes(APIS[api].encode(reply, version)), 0, version)
         found: dict[str, set[int]] = {}
         for place, code in errors(reply):
             found.setdefault(place, set()).add(code)
