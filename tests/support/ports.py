@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from contextlib import ExitStack
 
 PORTS = (11_000, 32_000)
+_WORKERS = 10
+"""So many processes of pytest-xdist have ports of their own: two of them must not find the same one
+free at the same time."""
 
 
 def free_ports(host: str, count: int) -> int:
@@ -14,8 +18,11 @@ def free_ports(host: str, count: int) -> int:
     the system gives to outgoing connections (from 32768 on with Linux): such a connection could
     take one before it is bound, or while a daemon is restarted. Even a client that tries to connect
     to that very port could."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    share = (PORTS[1] - PORTS[0]) // _WORKERS
+    start = PORTS[0] + worker * share
     while True:
-        first = random.randrange(*PORTS)
+        first = random.randrange(start, start + share - count)
         with ExitStack() as probes:
             try:
                 for number in range(count):

@@ -11,7 +11,7 @@ import base64
 import json
 import pkgutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 import groupd.protocol.messages
+from groupd.protocol.messages.offsets import CommitTopic, commit_topic
 from groupd.protocol.messages.secret import Secret
 
 CLASS = "@"
@@ -95,8 +96,9 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _messages() -> Mapping[str, type]:
-    found: dict[str, type] = {}
+def _messages() -> Mapping[str, Callable[..., Any]]:
+    """What makes a message, by the name of its class."""
+    found: dict[str, Callable[..., Any]] = {}
     for module in pkgutil.iter_modules(groupd.protocol.messages.__path__):
         names = vars(import_module(f"groupd.protocol.messages.{module.name}"))
         found.update(
@@ -104,4 +106,4 @@ def _messages() -> Mapping[str, type]:
             for name, kind in names.items()
             if isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
         )
-    return found
+    return found | {CommitTopic.__name__: commit_topic}

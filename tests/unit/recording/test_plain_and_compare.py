@@ -25,6 +25,8 @@ from groupd.protocol.messages.data import ProducePartition, ProduceRequest, Prod
 from groupd.protocol.messages.lazily import Lazily
 from groupd.protocol.messages.offsets import (
     CommitPartition,
+    CommitRows,
+    CommitTopic,
     OffsetCommitRequest,
     commit_topic,
 )
@@ -53,7 +55,11 @@ COMMIT = OffsetCommitRequest(
     ],
 )
 def test_a_request_comes_back(message: object) -> None:
-    assert from_tree(to_tree(message)) == message
+    again = from_tree(to_tree(message))
+    assert again == message
+    for topic in getattr(again, "topics", None) or ():
+        if isinstance(topic, CommitTopic):
+            assert isinstance(topic.partitions, CommitRows), "handlers rely on it"
 
 
 @pytest.mark.parametrize(
