@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 PORTS = (11_000, 32_000)
 _WORKERS = 10
-"""So many processes of pytest-xdist have ports of their own: two of them must not find the same one
-free at the same time."""
+"""The ports are shared out among this many processes of pytest-xdist. Otherwise two processes could
+find the same port free at the same moment, and both would use it."""
 
 
 def free_ports(host: str, count: int) -> int:

@@ -150,10 +150,8 @@ class OffsetMetadataManager:
     def replay_commits(self, commits: CommitRecords, offsets: Iterable[int]) -> None:
         """`replay` of the records of a commit outside transactions, at these log offsets."""
         new = tuple.__new__  # no call of a Python function for each record
-        group, at = commits.group, iter(offsets)
+        at = iter(offsets)
         times = commits.commit_ms, commits.expire_ms
-        if group not in self._state.groups:
-            self._state.groups[group] = self._state.simple_group(group)
         for topic in commits.topics:
             topic_id, metadata = topic.topic_id, topic.metadata or repeat("")
             columns = topic.partitions, topic.offsets, topic.leader_epochs, metadata, at
@@ -161,7 +159,7 @@ class OffsetMetadataManager:
                 partition: new(StoredOffset, (offset, epoch, text, *times, topic_id, log_offset))
                 for partition, offset, epoch, text, log_offset in zip(*columns, strict=False)
             }
-            self.store.put_many(group, topic.topic, stored)
+            self.replay_many(commits.group, topic.topic, stored)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """Apply a producer's marker, COMMIT or ABORT; an unknown producer changes nothing."""

@@ -349,7 +349,7 @@ class Outcome(Struct):
 
     @property
     def logged(self) -> list[Record] | CommitRecords:
-        """What is written: `records` or `commits`."""
+        """The records of this outcome: `commits` if it has them, else `records`."""
         return self.records if self.commits is None else self.commits
 
 

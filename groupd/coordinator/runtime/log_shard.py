@@ -308,8 +308,7 @@ class LogShard(ABC, Generic[M]):
         or at once if there are none."""
         gate, replies, calls = outcome.gate, outcome.replies, outcome.calls
         if gate is None or not self._journal.park(gate, replies, calls):
-            for waiter, reply in replies:
-                waiter.answer(reply)
+            answer_all(replies)
             if calls:
                 self._ask(calls)
         else:

@@ -18,7 +18,7 @@ CALLS_MARGIN = 2, 0.0
 """Calls are exact, so this is for what a small correction costs, not for noise."""
 
 Numbers = Mapping[str, int]
-"""Of one row: what is counted, and how many."""
+"""The numbers of one row, by what they count."""
 
 
 def numbers(calls: Calls, allocations: Allocations) -> Numbers:
@@ -47,7 +47,7 @@ def write(rows: Mapping[str, Numbers]) -> None:
 
 
 def differences(row: str, before: Numbers, now: Numbers) -> Iterator[str]:
-    """What is farther from the number that is kept than its margin: a line each."""
+    """Yields a line for each number that differs from the kept one by more than its margin."""
     for what in {**before, **now}:
         old, new = before.get(what), now.get(what)
         if old is None or new is None:

@@ -39,7 +39,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.requests: dict[int, list[list[tuple[bool, int, CodeType]]]] = defaultdict(list)
-        """Of each call: whether the event loop's thread made it, its depth, and the function."""
+        """The calls of each request. A call is (whether the thread of the event loop made it, its
+        depth, its function)."""
         self._calls: list[tuple[bool, int, CodeType]] = []
         self._last: list[tuple[bool, int, CodeType]] | None = None
         """Those of the last request that has come."""

@@ -29,7 +29,7 @@ from tests.support.wire_requests import batch, produce
 PROFILED = Path(__file__).with_name("profiled.py")
 ALLOCATING = Path(__file__).with_name("allocating.py")
 REQUESTS = 30
-"""Of each row."""
+"""How many requests of each row are counted."""
 WARM_UP = 10
 """Requests of each row before that, which are not counted: the first one may make what later ones
 find."""
@@ -52,8 +52,8 @@ class Row:
 
 
 class Allocations(NamedTuple):
-    """Of one request: the bytes that it needs at most at once, and the bytes and the memory blocks
-    that it leaves behind."""
+    """What one request allocates. `peak`: the most bytes that it holds at once. The others: the
+    bytes and the memory blocks that it leaves behind."""
 
     peak: int
     left: int

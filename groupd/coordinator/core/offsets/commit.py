@@ -7,7 +7,7 @@ refuses its own partition. The front end has already resolved names to ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import compress, repeat
 from operator import not_
 
@@ -60,15 +60,7 @@ def commit_offsets(
             epochs_known=context.api_version >= _FIRST_VERSION_WITH_EPOCHS,
         )
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        group.check_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_or_epoch,
-            request.topics,
-            api_version=context.api_version,
-            transactional=False,
-            too_long=too_long,
-        )
+        _check(group, request, context.api_version, too_long, transactional=False)
     except ApiError as error:
         reply = refuse_commit(request, error.code)
         return Outcome(replies=[(token, reply)], gate=request.group_id)
@@ -98,15 +90,7 @@ def commit_txn_offsets(
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = _group_of(state, request, epochs_known=epochs_known)
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        group.check_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_or_epoch,
-            request.topics,
-            api_version=version,
-            transactional=True,
-            too_long=too_long,
-        )
+        _check(group, request, version, too_long, transactional=True)
     except ApiError as error:
         code = error.code
         if code is ErrorCode.STALE_MEMBER_EPOCH and not epochs_known:
@@ -145,6 +129,26 @@ def _group_of(state: ShardState, request: CommitRequest, *, epochs_known: bool) 
         state.check_group_limit()
         return state.simple_group(request.group_id)
     return owner_of(group)
+
+
+def _check(
+    group: OffsetOwner,
+    request: CommitRequest,
+    api_version: int,
+    too_long: Set[tuple[str, int]],
+    *,
+    transactional: bool,
+) -> None:
+    """Asks the group whether the commit is allowed. Raises ApiError."""
+    group.check_offset_commit(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_or_epoch,
+        request.topics,
+        api_version=api_version,
+        transactional=transactional,
+        too_long=too_long,
+    )
 
 
 def _is_too_long(metadata: str, units_max: int) -> bool:

@@ -88,7 +88,7 @@ class _Reader:
         self, topic: str, topic_id: TopicId, partitions: Sequence[int]
     ) -> Sequence[FetchedOffset]:
         offsets = self._store.topics(self._group_id).get(topic, _NOTHING)
-        unstable = self._unstable(topic, partitions) if self._stable else _NONE
+        unstable = self._unstable(topic, partitions)
         stored = list(map(offsets.get, partitions, repeat(_MISSING)))
         if partitions and not unstable:
             found = list(zip(*stored, strict=True))
