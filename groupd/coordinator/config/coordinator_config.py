@@ -23,6 +23,7 @@ from groupd.coordinator.config.settings import (
     setting,
     setting_text,
 )
+from groupd.coordinator.config.share_settings import ShareSettings
 from groupd.coordinator.suggest import did_you_mean
 
 _INT_MAX = 2**31 - 1
@@ -36,12 +37,13 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 empty: any value."""
 
 PROTOCOLS = ("classic", "consumer")
-"""The group protocols that groupd has. It has no `streams` and no `share`."""
+"""The group protocols that may be listed. groupd has no `streams`; `share` is always served, as in
+Kafka."""
 
 
 @dataclass(frozen=True)
 class CoordinatorConfig(
-    AdminSettings, NodeSettings, DataSettings, SecuritySettings, InternalLimits
+    AdminSettings, NodeSettings, DataSettings, ShareSettings, SecuritySettings, InternalLimits
 ):
     """All settings of the daemon, and its internal limits. Keys that Kafka does not have begin with
     `groupd.`."""
@@ -112,6 +114,14 @@ class CoordinatorConfig(
     def consumer_protocol_enabled(self) -> bool:
         return "consumer" in self.rebalance_protocols and self.group_version >= 1
 
+    @property
+    def share_groups_enabled(self) -> bool:
+        return self.share_version >= 1
+
+    @property
+    def dead_letter_queue_enabled(self) -> bool:
+        return self.share_version >= 2
+
 
 PROFILES: Mapping[str, CoordinatorConfig] = {
     "default": CoordinatorConfig(),
@@ -125,6 +135,13 @@ PROFILES: Mapping[str, CoordinatorConfig] = {
         consumer_max_session_timeout_ms=1_800_000,
         consumer_regex_refresh_interval_ms=10_000,
         consumer_target_linger_ms=0,
+        share_assignment_interval_ms=0,
+        share_heartbeat_interval_ms=50,
+        share_min_heartbeat_interval_ms=1,
+        share_min_session_timeout_ms=1,
+        share_max_session_timeout_ms=1_800_000,
+        share_min_record_lock_duration_ms=1000,
+        share_max_record_lock_duration_ms=3_600_000,
         fetch_max_wait_ms=25,
         log_retention_ms=-1,
     ),
@@ -218,25 +235,44 @@ def secret(key: str) -> bool:
     return key not in WITHOUT_EFFECT and bool(FIELDS_BY_KEY[key].metadata["sensitive"])
 
 
+_BOUNDED = (
+    ("consumer", "session.timeout.ms"),
+    ("consumer", "heartbeat.interval.ms"),
+    ("consumer", "assignment.interval.ms"),
+    ("share", "session.timeout.ms"),
+    ("share", "heartbeat.interval.ms"),
+    ("share", "assignment.interval.ms"),
+    ("share", "record.lock.duration.ms"),
+    ("share", "delivery.count.limit"),
+    ("share", "partition.max.record.locks"),
+)
+"""Settings of group types with a least and a largest value that are settings, too."""
+
+
 def validate(config: CoordinatorConfig) -> None:
     """Check the rules between settings. Raises ConfigError."""
-    for name in ("session.timeout", "heartbeat.interval", "assignment.interval"):
-        stem = f"consumer_{{}}{name.replace('.', '_')}_ms"
+    for kind, name in _BOUNDED:
+        stem = f"{kind}_{{}}{name.replace('.', '_')}"
         low, value, high = (getattr(config, stem.format(part)) for part in ("min_", "", "max_"))
         if not low <= value <= high:
             raise ConfigError(
-                f"group.consumer.{name}.ms={value}: must be between "
-                f"group.consumer.min.{name}.ms={low} and group.consumer.max.{name}.ms={high}; "
-                "change the bound with it"
+                f"group.{kind}.{name}={value}: must be between group.{kind}.min.{name}={low} "
+                f"and group.{kind}.max.{name}={high}; change the bound with it"
             )
-    if config.consumer_heartbeat_interval_ms >= config.consumer_session_timeout_ms:
-        raise ConfigError(
-            "group.consumer.heartbeat.interval.ms must be below group.consumer.session.timeout.ms"
-        )
+    for kind in ("consumer", "share"):
+        interval_ms = getattr(config, f"{kind}_heartbeat_interval_ms")
+        if interval_ms >= getattr(config, f"{kind}_session_timeout_ms"):
+            raise ConfigError(
+                f"group.{kind}.heartbeat.interval.ms must be below group.{kind}.session.timeout.ms"
+            )
     _check_protocols(config.rebalance_protocols)
     assignors = config.consumer_assignors
     if not assignors or len(set(assignors)) != len(assignors):
         raise ConfigError("group.consumer.assignors must name at least one assignor, each once")
+    if len(config.share_assignors) != 1:
+        raise ConfigError("group.share.assignors must name one assignor")
+    if config.share_max_share_sessions < config.share_max_size:
+        raise ConfigError("group.share.max.share.sessions must not be below group.share.max.size")
     if not set(config.log_cleanup_policy) <= {"compact", "delete"}:
         raise ConfigError("log.cleanup.policy must be compact, delete or both")
     if not limits_by_address(config) and config.max_connections_per_ip == 0:

@@ -2,10 +2,10 @@
 (docs/spec/offsets-and-log.md#5.1).
 
 A key is an int16 type and its fields, a value an int16 version and its fields; a null value is a
-tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known.
-Records of share groups and streams groups (10-15, 17, 19-23) raise `UnknownRecordType`: a loader
-logs a warning and goes on. `CorruptRecord` ends the load. Bytes after the end of a key or value are
-corruption; unknown tagged fields are not.
+tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 10-16 are known.
+Records of streams groups (17, 19-23) raise `UnknownRecordType`: a loader logs a warning and goes
+on. `CorruptRecord` ends the load. Bytes after the end of a key or value are corruption; unknown
+tagged fields are not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from groupd.protocol.reader import READ_ERRORS, BadBytes, what_is_wrong
-from groupd.protocol.records import group_records, offset_records
+from groupd.protocol.records import group_records, offset_records, share_group_records
 from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -32,6 +32,12 @@ from groupd.protocol.records.schema import (
     Record,
     RecordKey,
     RecordValue,
+    ShareGroupCurrentMemberKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionsKey,
+    ShareGroupTargetMemberKey,
+    ShareGroupTargetMetadataKey,
 )
 from groupd.protocol.records.versioned import UnknownVersion, VersionedValue
 from groupd.protocol.writer import Writer
@@ -113,6 +119,20 @@ RECORD_TYPES = (
     make_record_type(6, ConsumerGroupTargetMetadataKey, _GROUP, group_records.TARGET_METADATA),
     make_record_type(7, ConsumerGroupTargetMemberKey, _MEMBER, group_records.TARGET_MEMBER),
     make_record_type(8, ConsumerGroupCurrentMemberKey, _MEMBER, group_records.CURRENT_MEMBER),
+    make_record_type(
+        10,
+        ShareGroupMemberMetadataKey,
+        _MEMBER,
+        share_group_records.MEMBER_METADATA,
+        repeats=True,
+    ),
+    make_record_type(11, ShareGroupMetadataKey, _GROUP, share_group_records.METADATA),
+    make_record_type(12, ShareGroupTargetMetadataKey, _GROUP, share_group_records.TARGET_METADATA),
+    make_record_type(13, ShareGroupTargetMemberKey, _MEMBER, share_group_records.TARGET_MEMBER),
+    make_record_type(14, ShareGroupCurrentMemberKey, _MEMBER, share_group_records.CURRENT_MEMBER),
+    make_record_type(
+        15, ShareGroupStatePartitionsKey, _GROUP, share_group_records.STATE_PARTITIONS
+    ),
     make_record_type(16, ConsumerGroupRegexKey, ("group", "regex"), group_records.REGEX),
 )
 TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}

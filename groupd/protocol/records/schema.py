@@ -185,6 +185,95 @@ class ConsumerGroupRegexValue(Struct, frozen=True):
     timestamp_ms: int
 
 
+class ShareGroupMemberMetadataKey(Struct, frozen=True):
+    """Type 10: a member of a share group (docs/spec/share-group.md#2.1)."""
+
+    group: str
+    member_id: str
+
+
+class ShareGroupMemberMetadataValue(Struct, frozen=True):
+    """`subscribed_topic_names` is sorted."""
+
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+
+
+class ShareGroupMetadataKey(Struct, frozen=True):
+    """Type 11: a share group."""
+
+    group: str
+
+
+class ShareGroupMetadataValue(Struct, frozen=True):
+    epoch: int
+    metadata_hash: int = 0
+
+
+class ShareGroupTargetMetadataKey(Struct, frozen=True):
+    """Type 12."""
+
+    group: str
+
+
+class ShareGroupTargetMetadataValue(Struct, frozen=True):
+    assignment_epoch: int
+    assignment_timestamp_ms: int = 0
+
+
+class ShareGroupTargetMemberKey(Struct, frozen=True):
+    """Type 13."""
+
+    group: str
+    member_id: str
+
+
+class ShareGroupTargetMemberValue(Struct, frozen=True):
+    """Topics are in ascending order of their ids."""
+
+    topics: tuple[AssignedTopic, ...] = ()
+
+
+class ShareGroupCurrentMemberKey(Struct, frozen=True):
+    """Type 14."""
+
+    group: str
+    member_id: str
+
+
+class ShareGroupCurrentMemberValue(Struct, frozen=True):
+    """`state` is always 0, stable."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int = 0
+    assigned: tuple[AssignedTopic, ...] = ()
+
+
+class ShareGroupStatePartitionsKey(Struct, frozen=True):
+    """Type 15: which share-partitions of a group are initialized."""
+
+    group: str
+
+
+class ShareStatePartitions(Struct, frozen=True):
+    """Partitions of one topic, in ascending order."""
+
+    topic_id: TopicId
+    topic_name: str
+    partitions: tuple[int, ...]
+
+
+class ShareGroupStatePartitionsValue(Struct, frozen=True):
+    """All lists are complete. `deleting`: (topic id, topic name)."""
+
+    initializing: tuple[ShareStatePartitions, ...] = ()
+    initialized: tuple[ShareStatePartitions, ...] = ()
+    deleting: tuple[tuple[TopicId, str], ...] = ()
+
+
 RecordKey = (
     OffsetCommitKey
     | GroupMetadataKey
@@ -195,6 +284,12 @@ RecordKey = (
     | ConsumerGroupTargetMemberKey
     | ConsumerGroupCurrentMemberKey
     | ConsumerGroupRegexKey
+    | ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetMetadataKey
+    | ShareGroupTargetMemberKey
+    | ShareGroupCurrentMemberKey
+    | ShareGroupStatePartitionsKey
 )
 RecordValue = (
     OffsetCommitValue
@@ -206,6 +301,12 @@ RecordValue = (
     | ConsumerGroupTargetMemberValue
     | ConsumerGroupCurrentMemberValue
     | ConsumerGroupRegexValue
+    | ShareGroupMemberMetadataValue
+    | ShareGroupMetadataValue
+    | ShareGroupTargetMetadataValue
+    | ShareGroupTargetMemberValue
+    | ShareGroupCurrentMemberValue
+    | ShareGroupStatePartitionsValue
 )
 
 

@@ -1,0 +1,1 @@
+"""The share coordinator: the durable state of share-partitions, in `__share_group_state`."""
