@@ -32,6 +32,7 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_partitions.share_requests import ShareRequests
 from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.share_state.handlers import share_state_handlers
 from groupd.coordinator.share_state.retries import NOT_NOW, NOT_THERE, PatientPersister
@@ -119,6 +120,11 @@ class DaemonParts:
         self.persister = self._make_persister()
         """How everything on this node reaches the state of share-partitions."""
         self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
+        self.share_partitions = ShareRequests(
+            config, plane, self.persister, self.clock, self._host.elapsed()
+        )
+        """The leaders of share-partitions, and the requests of their members."""
+        self.broker.tasks.routes.update(self.share_partitions.routes)
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -323,6 +329,7 @@ class DaemonParts:
     async def finish(self) -> None:
         """Refuse new requests. What is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
+        await self.share_partitions.close()
         for coordinator in reversed(self.coordinators.values()):
             if coordinator is not self.broker:
                 await coordinator.close()
