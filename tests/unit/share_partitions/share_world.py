@@ -4,8 +4,6 @@ stands still until a test moves it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.long_work import LongWork
@@ -29,6 +27,8 @@ from groupd.protocol.messages.share_fetch import (
 from groupd.protocol.messages.share_state import (
     InitializedShareState,
     InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareState,
     ShareStateReply,
     ShareStateResult,
     ShareStateTopic,
@@ -53,8 +53,9 @@ class Scripted:
     def __init__(self, inner):
         self.inner = inner
         self.asked = []
+        self.refused = (WriteShareGroupStateRequest,)
         self.refusals = []
-        """The codes of the next writes."""
+        """The codes of the next requests of these types."""
         self.released = asyncio.Event()
         self.released.set()
 
@@ -65,10 +66,12 @@ class Scripted:
     async def ask(self, request):
         self.asked.append(request)
         await self.released.wait()
-        if isinstance(request, WriteShareGroupStateRequest) and self.refusals:
+        if type(request) in self.refused and self.refusals:
             code = self.refusals.pop(0)
             (topic,) = request.topics
-            results = [ShareStateResult(one.partition, code) for one in topic.partitions]
+            reads = type(request) is ReadShareGroupStateRequest
+            made = ReadShareState if reads else ShareStateResult
+            results = [made(one.partition, code) for one in topic.partitions]
             return ShareStateReply([ShareStateTopic(topic.topic_id, results)])
         return await self.inner.ask(request)
 
@@ -146,9 +149,7 @@ class ShareWorld:
         self.plane.group_overrides._overrides[group] = configs
 
     async def produce(self, *values, partition=0, name="foo", **fields):
-        result = await self.cluster.produce(
-            name, self.cluster.batch(*values, **fields), partition
-        )
+        result = await self.cluster.produce(name, self.cluster.batch(*values, **fields), partition)
         assert result.error is OK
         return result.base_offset
 
@@ -196,7 +197,9 @@ class ShareMember:
         self.world.tasks.submit(context, request)
         return waiter
 
-    def ask_fetch(self, epoch, *partitions, acks=None, forget=(), version=2, allows=allow_all, **fields):
+    def ask_fetch(
+        self, epoch, *partitions, acks=None, forget=(), version=2, allows=allow_all, **fields
+    ):
         """Sends ShareFetch; its waiter. `partitions`: (topic id, partition). `acks`: see `acked`."""
         fields = {
             "max_wait_ms": 500,
@@ -219,6 +222,15 @@ class ShareMember:
     async def fetch(self, epoch, *partitions, **fields):
         """The reply to ShareFetch; None while it waits."""
         waiter = self.ask_fetch(epoch, *partitions, **fields)
+        await self.world.settle()
+        return waiter.reply
+
+    async def late(self, epoch, *partitions, **fields):
+        """The reply to ShareFetch after its wait."""
+        waiter = self.ask_fetch(epoch, *partitions, **fields)
+        await self.world.settle()
+        assert waiter.reply is None, waiter.reply
+        self.world.advance(500)
         await self.world.settle()
         return waiter.reply
 
@@ -248,7 +260,8 @@ def acked(first, last, *types):
 
 def partitions_of(reply):
     """Partition -> its entry in a reply about one topic."""
-    assert reply is not None and reply.error is OK, reply
+    assert reply is not None, "the request waits"
+    assert reply.error is OK, reply
     return {one.partition: one for topic in reply.topics for one in topic.partitions}
 
 
