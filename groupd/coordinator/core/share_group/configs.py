@@ -129,7 +129,7 @@ DEAD_LETTER_COPY = GroupConfig(
     "errors.deadletterqueue.copy.record.enable",
     ValueRule(BOOLEAN),
     default="false",
-    documentation="Whether that topic gets the record itself, or only headers that say where it is.",
+    documentation="Whether that topic gets the record itself, or only headers that tell its place.",
 )
 
 CONFIGS = (
