@@ -100,6 +100,7 @@ class ShareRequests:
         self._plane = plane
         self._clock = clock
         self._elapsed = elapsed
+        self._defaults = settings_of(config, None)
         self.counts = ShareCounts()
         self.sessions = ShareSessions(config.share_max_share_sessions, self._group_left)
         self.leaders = ShareLeaders(
@@ -118,7 +119,8 @@ class ShareRequests:
         }
 
     def _settings(self, group_id: str) -> ShareGroupSettings:
-        return settings_of(self._config, self._plane.group_overrides.of(group_id))
+        overrides = self._plane.group_overrides.of(group_id)
+        return settings_of(self._config, overrides) if overrides else self._defaults
 
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""

@@ -200,7 +200,7 @@ class ShareMember:
     def ask_fetch(
         self, epoch, *partitions, acks=None, forget=(), version=2, allows=allow_all, **fields
     ):
-        """Sends ShareFetch; its waiter. `partitions`: (topic id, partition). `acks`: see `acked`."""
+        """Sends ShareFetch; its waiter. `partitions`: (topic id, partition)."""
         fields = {
             "max_wait_ms": 500,
             "min_bytes": 1,

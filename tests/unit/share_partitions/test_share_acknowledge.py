@@ -230,7 +230,7 @@ async def test_it_is_answered_when_it_is_durable(world, foo, member):
 
 
 async def test_acknowledgements_that_come_during_a_write_are_written_together(world, foo, member):
-    members = [member, *[world.connect(f"m{number}") for number in range(3)]]
+    members = [member, *[world.connect(f"m{number}") for number in range(2, 5)]]
     for one in members[1:]:
         await world.produce_records(10)
         await one.fetch(0, (foo, 0))

@@ -1,5 +1,5 @@
-"""Share sessions at their node (docs/spec/share-group.md#SG-67 to SG-83), and the checks of SG-01 to
-SG-08 that ShareFetch and ShareAcknowledge make."""
+"""Share sessions at their node (docs/spec/share-group.md#SG-67 to SG-83), and the checks of
+SG-01 to SG-08 that ShareFetch and ShareAcknowledge make."""
 
 from __future__ import annotations
 
