@@ -120,9 +120,7 @@ class DaemonParts:
         self.persister = self._make_persister()
         """How everything on this node reaches the state of share-partitions."""
         self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
-        self.share_partitions = ShareRequests(
-            config, plane, self.persister, self.clock, self._host.elapsed()
-        )
+        self.share_partitions = self._make_share_partitions()
         """The leaders of share-partitions, and the requests of their members."""
         self.broker.tasks.routes.update(self.share_partitions.routes)
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
@@ -283,6 +281,16 @@ class DaemonParts:
         routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
         member.closing.append(routed.close)
         return PatientPersister(routed, self.clock, NOT_THERE)
+
+    def _make_share_partitions(self) -> ShareRequests:
+        plane, member = self.data_plane, self._member
+        shares = ShareRequests(self.config, plane, self.persister, self.clock, self._host.elapsed())
+        if member is not None:
+            from groupd.coordinator.cluster.routed_produce import RoutedProduce
+
+            here = shares.dead_letters.produce_here
+            shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
+        return shares
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
