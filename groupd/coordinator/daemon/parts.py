@@ -14,8 +14,11 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_share_assignor
 from groupd.coordinator.core.shard import shard_maker
+from groupd.coordinator.core.types import OutsideCall
 from groupd.coordinator.host import Host
+from groupd.coordinator.lag.share_offsets import ShareOffsets, first_error
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
@@ -42,6 +45,7 @@ from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_routes
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
@@ -105,21 +109,14 @@ class DaemonParts:
         plane = self.data_plane = self._make_data_plane()
         changes.on_forget.append(plane.producer_ids.forget)
         # A queue of its own, because a recording does not repeat the lag.
-        self.log_ends = StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            store,
-            LongWork(),
-            config.produce_unpacked_max_bytes,
-            shared=member is not None,
-        )
+        self.log_ends = self._make_log_ends(LongWork())
         """Where the logs of topics end, for the lag of groups."""
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
         self.persister = self._make_persister()
         """How everything on this node reaches the state of share-partitions."""
-        self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
+        self._answer_share_groups()
         self.share_partitions = self._make_share_partitions()
         """The leaders of share-partitions, and the requests of their members."""
         self.broker.tasks.routes.update(self.share_partitions.routes)
@@ -162,7 +159,12 @@ class DaemonParts:
         security = self.security
         return Broker(
             self.config,
-            shard_maker(self.config, assignors, self._host.new_id),
+            shard_maker(
+                self.config,
+                assignors,
+                load_share_assignor(self.config.share_assignors),
+                self._host.new_id,
+            ),
             self.store,
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
@@ -291,6 +293,31 @@ class DaemonParts:
             here = shares.dead_letters.produce_here
             shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
         return shares
+
+    def _make_log_ends(self, work: LongWork) -> StoredEnds:
+        plane = self.data_plane
+        return StoredEnds(
+            plane.catalogue,
+            plane.partitions,
+            self.store,
+            work,
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
+        )
+
+    def _answer_share_groups(self) -> None:
+        """Let the share coordinator answer the calls of share groups, and requests about their
+        offsets."""
+        broker, persister = self.broker, self.persister
+        offsets = ShareOffsets(broker, persister, self._make_log_ends(broker.work))
+        broker.tasks.routes.update(plain(offsets.handlers))
+
+        async def delete(call: OutsideCall) -> ErrorCode:
+            return first_error((await persister.ask(call.request)).topics)
+
+        broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        broker.calls.add("share-state-deletion", delete)
+        broker.calls.add("share-positions", offsets.positions)
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
