@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from groupd.coordinator.share_partitions.acknowledgements import spans_of_types
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, Taking
-from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
+from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
 from groupd.coordinator.share_partitions.runs import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -351,7 +351,7 @@ class InFlightRecords:
         return asked
 
     def _renew(self, member_id: str, ranges: Sequence[LogBatch], until_ms: int) -> None:
-        lock = RecordLock(member_id, until_ms, tuple(ranges), 0)
+        lock = RecordLock(member_id, until_ms, joined(ranges), 0)
         for first, last in ranges:
             for run in self._runs.between(first, last):
                 if run.state == ACQUIRED and run.lock is not None:

@@ -36,6 +36,10 @@ class NaiveRecord(Struct):
     def over(self) -> bool:
         return self.state in OVER and self.written is None
 
+    @property
+    def may_be_archived(self) -> bool:
+        return self.state in (AVAILABLE, ACQUIRED) and self.written is None
+
 
 class NaiveRecords:
     """`records`: by offset. `unseen`: offsets of the gap window. `end`: the last offset in
@@ -57,8 +61,7 @@ class NaiveRecords:
 
     def settle(self) -> None:
         """Forget what is over before the first that is not."""
-        if self.records and max(self.records) < max(self.unseen, default=-1):
-            raise AssertionError("the gap window ends with a stored record")
+        assert max(self.unseen, default=-1) <= max(self.records, default=-1)
         open_offsets = [offset for offset, one in self.records.items() if not one.over]
         first = min((*open_offsets, *self.unseen), default=None)
         if first is None:
