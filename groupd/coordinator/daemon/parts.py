@@ -103,22 +103,13 @@ class DaemonParts:
         """Counts how much of their quotas clients use."""
         plane = self.data_plane = self._make_data_plane()
         changes.on_forget.append(plane.producer_ids.forget)
-        # A queue of its own, because a recording does not repeat the lag.
-        self.log_ends = StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            store,
-            LongWork(),
-            config.produce_unpacked_max_bytes,
-            shared=member is not None,
-        )
+        self.log_ends = self._make_log_ends()
         """Where the logs of topics end, for the lag of groups."""
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(self.share_state)
         """How everything on this node reaches the state of share-partitions."""
-        self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -195,6 +186,16 @@ class DaemonParts:
             quotas=self.security.quotas,
         )
 
+    def _make_log_ends(self) -> StoredEnds:
+        return StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            self.store,
+            LongWork(),  # a queue of its own, because a recording does not repeat the lag
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
+        )
+
     def _make_transactions(self) -> TransactionCoordinator:
         """Returns the transaction coordinator. It writes markers through the data plane; broker and
         data plane ask it whether a write belongs to a transaction."""
@@ -268,15 +269,20 @@ class DaemonParts:
         self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
         return coordinator
 
-    def _make_persister(self) -> Persister:
-        member = self._member
-        if member is None:
-            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config)
         member.closing.append(routed.close)
-        return PatientPersister(routed, self.clock, NOT_THERE)
+        return routed
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
