@@ -114,7 +114,7 @@ class DaemonParts:
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(self.share_state)
         """How everything on this node reaches the state of share-partitions."""
         self._answer_share_groups()
         self.share_partitions = self._make_share_partitions()
@@ -274,15 +274,20 @@ class DaemonParts:
         self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
         return coordinator
 
-    def _make_persister(self) -> Persister:
-        member = self._member
-        if member is None:
-            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config)
         member.closing.append(routed.close)
-        return PatientPersister(routed, self.clock, NOT_THERE)
+        return routed
 
     def _make_share_partitions(self) -> ShareRequests:
         plane, member = self.data_plane, self._member
@@ -315,7 +320,6 @@ class DaemonParts:
         async def delete(call: OutsideCall) -> ErrorCode:
             return first_error((await persister.ask(call.request)).topics)
 
-        broker.calls.add("share-state", lambda call: persister.ask(call.request))
         broker.calls.add("share-state-deletion", delete)
         broker.calls.add("share-positions", offsets.positions)
 
