@@ -217,6 +217,7 @@ class ShareReader:
                     min(room, asked.max_bytes) // len(attempt.readable),
                     asked.settings.isolation_level,
                     self._pace,
+                    expected_bytes=int((last_offset - offset + 1) * share.bytes_per_record),
                     whole_first=attempt.size == 0,
                 )
             except ApiError:
@@ -233,9 +234,11 @@ class ShareReader:
                 attempt.complete = True
                 continue
             attempt.size += len(read.records)
-            if read.batches and read.batches[-1][1] >= last_offset:
-                attempt.has_enough = True
-            left -= sum([last - first + 1 for first, last in read.batches])
+            if read.batches:
+                records = read.batches[-1][1] - read.batches[0][0] + 1
+                left -= records
+                share.bytes_per_record = len(read.records) / records
+                attempt.has_enough |= read.batches[-1][1] >= last_offset
             found.append(_Found(target, share, offset, read))
         return found
 

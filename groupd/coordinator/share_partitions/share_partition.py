@@ -119,6 +119,8 @@ class SharePartition:
         self.closed = False
         self.error: ApiError | None = None
         self.lock_timeouts = 0
+        self.bytes_per_record = 0.0
+        """The average of the last reading."""
         self._is_read = self._is_missed = False
         self._around = around
         self._moved = moved
