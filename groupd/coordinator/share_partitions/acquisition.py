@@ -50,16 +50,16 @@ class Taking:
         self._lock.held = sum(last - first + 1 for first, last in self._lock.ranges)
         return self._lock
 
-    def take_new(self, first: int, last: int) -> int:
+    def take_new(self, first: int, last: int) -> None:
         """Acquire offsets that were not in flight: whole batches of the log, up to the one that
         reaches the limit. RECORD_LIMIT acquires no more than the limit, and leaves the rest of the
-        batch AVAILABLE. Returns the last offset that is in flight now."""
+        batch AVAILABLE."""
         limit = first + self.left - 1
         if limit < last:
             last = min(last, self._end_of_log_batch(limit))
         if self._asked.acquire_mode == RECORD_LIMIT:
             self._add_new(first, min(limit, last), last)
-            return last
+            return
         for base, _ in self._found:
             if base > last:
                 break
@@ -68,7 +68,6 @@ class Taking:
                 self._add_new(first, before, before)
                 first = base
         self._add_new(first, last, last)
-        return last
 
     def _end_of_log_batch(self, offset: int) -> int:
         for base, last in self._found:

@@ -233,34 +233,30 @@ class InFlightRecords:
         if left <= 0:
             return []
         taking = Taking(asked, found, self._runs, left)
-        seen = self._take(taking, first, last)
-        if self._gap is not None:
-            self._gap = max(self._gap, seen)
+        self._take(taking, first, last)
         if taking.acquired:
             self._locks.add(taking.lock())
-            # RECORD_LIMIT may have left the rest of a batch.
+            # What was left behind, such as the rest of a batch, may be acquired by others.
             self._available_from = min(self._available_from, first)
-        self._settle()
-        if self.next_offset < self.end_offset:
             self.position += 1
+        self._settle()
         return taking.acquired
 
-    def _take(self, taking: Taking, first: int, last: int) -> int:
-        """Acquire from `first` to `last`. Returns the offset before which no holes are left that
-        may have records."""
-        seen = first
+    def _take(self, taking: Taking, first: int, last: int) -> None:
+        """Acquire from `first` to `last`: batches in flight, holes of the gap window between them,
+        and what is behind."""
+        new = first
         for _, runs in groupby(self._runs.between(first, last), attrgetter("batch_first")):
             batch = list(runs)
-            if self._gap is not None and max(seen, self._gap) < batch[0].first:
-                seen = taking.take_new(max(seen, self._gap), batch[0].first - 1) + 1
+            if self._gap is not None and max(new, self._gap) < batch[0].first:
+                taking.take_new(max(new, self._gap), batch[0].first - 1)
                 if taking.left <= 0:
-                    return seen
-            seen = batch[-1].last + 1
+                    return
             if not taking.take_batch(batch, first, last) or taking.left <= 0:
-                return seen
-        if taking.left > 0 and seen <= last:
-            seen = taking.take_new(seen, last) + 1
-        return seen
+                return
+            new = batch[-1].last + 1
+        if new <= last:
+            taking.take_new(new, last)
 
     # Acknowledging ----------------------------------------------------------------------------
 
@@ -401,10 +397,11 @@ class InFlightRecords:
     def confirm(self, write: PendingWrite) -> list[FinishedRecords]:
         """The write is durable, or there was nothing to write. Returns what has been finished since
         the last call of `confirm` or `undo`."""
-        ended = list(self._waiting(write))
-        for run in ended:
+        ended: list[OffsetRun] = []
+        for run in self._waiting(write):
             run.write = 0
             self._unlock(run)
+            ended.append(run)
         self._arrived(ended)
         for first, last in write.ranges:
             self._runs.join(first, last)

@@ -60,14 +60,13 @@ class OffsetRun(Struct, eq=False, gc=False):
         return self.state == ACKNOWLEDGED or self.state == ARCHIVED
 
     def continued_by(self, other: OffsetRun) -> bool:
-        """Whether `other` follows without a hole, in the same batch, is equal, and nobody holds
-        them."""
+        """Whether `other` follows without a hole, in the same batch, and is equal."""
         return (
             self.last + 1 == other.first
             and self.batch_first == other.batch_first
             and self.state == other.state
             and self.delivery_count == other.delivery_count
-            and self.lock is None is other.lock
+            and self.lock is other.lock
             and self.write == other.write
             and self.end is other.end
         )

@@ -310,6 +310,15 @@ def test_the_position_changes_when_there_may_be_more() -> None:
         steps.append(one.records.position != before)
     assert steps == [True, True, True, True]
     before = one.records.position
-    one.fetch("bob", (0, 9))
-    one.acknowledge("bob", (8, 8, 1))
+    one.acknowledge("ann", (0, 3, 1))
+    one.confirm(one.records.log_start_moved(3))
+    assert not one.fetch("bob", (10, 19), most=0)
     assert one.records.position == before
+
+
+def test_the_position_changes_when_something_is_left() -> None:
+    one = OnePartition()
+    before = one.records.position
+    one.fetch("ann", (0, 9), most=9, mode=RECORD_LIMIT)
+    assert one.records.next_offset == 9
+    assert one.records.position != before

@@ -71,6 +71,15 @@ class Members:
         )
         self.model = NaiveRecords(self.persister.start, self.persister.read(), self.dead_letters)
         self.letters: list[LogBatch] = []
+        self.finished: set[int] = set()
+
+    def _finish(self, finished: list[FinishedRecords]) -> set[int]:
+        """Each record once."""
+        offsets = [at for one in finished for at in range(one.first_offset, one.last_offset + 1)]
+        assert len(set(offsets)) == len(offsets)
+        assert not self.finished.intersection(offsets)
+        self.finished.update(offsets)
+        return set(offsets)
 
     # What happens to the log ------------------------------------------------------------------
 
@@ -112,7 +121,7 @@ class Members:
         ended = self.records.confirm(write)
         if moved:
             gone = self.model.forget_before(offset)
-            assert gone <= _offsets(ended)
+            assert gone <= self._finish(ended)
 
     # What members do --------------------------------------------------------------------------
 
@@ -167,7 +176,7 @@ class Members:
             aborted = self.random.choice(found)
             write = self.records.archive([aborted])
             assert not write.batches
-            self.records.confirm(write)
+            self._finish(self.records.confirm(write))
             for offset in range(aborted[0], aborted[1] + 1):
                 record = model.records.get(offset)
                 if record is not None and record.may_be_archived:
@@ -315,7 +324,7 @@ class Members:
             if not durable and not write.stays:
                 record.state = ACQUIRED
         over = {at for at, one in waiting.items() if one.over}
-        assert over <= _offsets(ended)
+        assert over <= self._finish(ended)
         for at in over:
             assert at not in self.accepted
             if waiting[at].state == ACKNOWLEDGED:
@@ -442,10 +451,6 @@ class Members:
         if not left:
             assert self.records.in_flight == 0
             assert self.records.delivery_complete_count == 0
-
-
-def _offsets(finished: list[FinishedRecords]) -> set[int]:
-    return {at for one in finished for at in range(one.first_offset, one.last_offset + 1)}
 
 
 @examples(60)

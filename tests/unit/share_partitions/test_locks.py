@@ -148,6 +148,14 @@ def test_some_are_renewed() -> None:
     assert one.records.next_lock_ms is None
 
 
+def test_renewed_records_are_over_once() -> None:
+    one = OnePartition((0, 9, AVAILABLE, 1), limit=2)
+    one.fetch("ann", (0, 9))
+    one.acknowledge("ann", (5, 9, RENEW))
+    assert written(one.release("ann")) == ["0-9 archived x2"]
+    assert one.finished == ["0-4 delivery limit", "5-9 delivery limit"]
+
+
 def test_a_failed_write_keeps_renewals() -> None:
     one = OnePartition()
     one.fetch("ann", (0, 9))
