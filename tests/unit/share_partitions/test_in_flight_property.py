@@ -14,13 +14,7 @@ from groupd.coordinator.share_partitions.in_flight import (
     PendingWrite,
     without,
 )
-from groupd.coordinator.share_partitions.runs import (
-    ACKNOWLEDGED,
-    ACQUIRED,
-    ARCHIVED,
-    ARCHIVING,
-    AVAILABLE,
-)
+from groupd.coordinator.share_partitions.runs import ACQUIRED
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
@@ -32,6 +26,7 @@ from groupd.protocol.messages.share_fetch import (
     RENEW,
     AcknowledgementBatch,
 )
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 from tests.support.examples import examples
 from tests.unit.share_partitions.naive_records import (
     OVER,

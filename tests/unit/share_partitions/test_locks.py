@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.share_partitions.locks import EMPTY_LOCKS, RecordLock, RecordLocks
-from groupd.coordinator.share_partitions.runs import AVAILABLE
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import ACCEPT, REJECT, RELEASE, RENEW
+from groupd.protocol.messages.share_state import AVAILABLE
 from tests.unit.share_partitions.one_partition import LOCK_MS, OnePartition, written
 
 
