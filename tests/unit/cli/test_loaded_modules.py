@@ -78,14 +78,14 @@ STARTS = {
     "serve in memory": Start(
         SERVE,
         ("--store", "memory://"),
-        390,
+        405,
         750,
         (*DAEMON, "aiosqlite", "email", "importlib.metadata", "sqlalchemy", "sqlite3"),
     ),
     "serve on SQLite": Start(
         SERVE,
         ("--data-dir", "{directory}"),
-        400,
+        415,
         900,
         (*DAEMON, "groupd.storage.memory", "sqlalchemy.ext", "sqlalchemy.orm"),
     ),
