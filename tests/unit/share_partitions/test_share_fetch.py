@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.slices import run_through
-from groupd.coordinator.share_partitions.views import share_partitions_of
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, REJECT, RELEASE
 from groupd.protocol.messages.share_state import ReadShareGroupStateRequest
@@ -432,7 +431,7 @@ async def test_what_people_see(world, foo):
     member = world.connect()
     await member.fetch(0, (foo, 0), (foo, 1))
     await member.acknowledge(1, {(foo, 0): [acked(0, 1), acked(4, 4, REJECT)]})
-    views = run_through(share_partitions_of(world.shares.leaders, GROUP))
+    views = run_through(world.shares.view(GROUP))
     assert [(one.topic_id, one.partition) for one in views] == [(foo, 0), (foo, 1)]
     assert (views[0].start_offset, views[0].end_offset, views[0].next_offset) == (2, 9, 10)
     assert views[0].finished == 1
