@@ -113,7 +113,7 @@ class DaemonParts:
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(self.share_state)
         """How everything on this node reaches the state of share-partitions."""
         self._answer_share_groups()
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
@@ -197,6 +197,16 @@ class DaemonParts:
             quotas=self.security.quotas,
         )
 
+    def _make_log_ends(self, work: LongWork) -> StoredEnds:
+        return StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            self.store,
+            work,
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
+        )
+
     def _make_transactions(self) -> TransactionCoordinator:
         """Returns the transaction coordinator. It writes markers through the data plane; broker and
         data plane ask it whether a write belongs to a transaction."""
@@ -270,26 +280,20 @@ class DaemonParts:
         self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
         return coordinator
 
-    def _make_persister(self) -> Persister:
-        member = self._member
-        if member is None:
-            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config, self.broker.work)
         member.closing.append(routed.close)
-        return PatientPersister(routed, self.clock, NOT_THERE)
-
-    def _make_log_ends(self, work: LongWork) -> StoredEnds:
-        plane = self.data_plane
-        return StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            self.store,
-            work,
-            self.config.produce_unpacked_max_bytes,
-            shared=self._member is not None,
-        )
+        return routed
 
     def _answer_share_groups(self) -> None:
         """Let the share coordinator answer the calls of share groups, and requests about their
@@ -301,7 +305,6 @@ class DaemonParts:
         async def delete(call: OutsideCall) -> ErrorCode:
             return first_error((await persister.ask(call.request)).topics)
 
-        broker.calls.add("share-state", lambda call: persister.ask(call.request))
         broker.calls.add("share-state-deletion", delete)
         broker.calls.add("share-positions", offsets.positions)
 
