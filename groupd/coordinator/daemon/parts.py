@@ -303,7 +303,7 @@ class DaemonParts:
         broker.tasks.routes.update(plain(offsets.handlers))
 
         async def delete(call: OutsideCall) -> ErrorCode:
-            return first_error((await persister.ask(call.request)).topics)
+            return first_error(await persister.ask(call.request))
 
         broker.calls.add("share-state-deletion", delete)
         broker.calls.add("share-positions", offsets.positions)
