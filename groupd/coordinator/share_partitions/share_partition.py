@@ -89,7 +89,7 @@ Durable = asyncio.Future[ApiError | None]
 """Done when a change is durable (None) or has been undone (the error)."""
 
 
-class _Change(Struct, frozen=True):
+class _ShareChange(Struct, frozen=True):
     """A change that is to be written. `release`: what to call it for people if it makes records
     available."""
 
@@ -128,7 +128,7 @@ class SharePartition:
         self._state_epoch = 0
         self._wakes = 0
         self._waiters: set[asyncio.Event] = set()
-        self._unwritten: list[_Change] = []
+        self._unwritten: list[_ShareChange] = []
         self._burials = 0
         self._writing = False
         around.start(self._load())
@@ -359,7 +359,7 @@ class SharePartition:
 
     def _write(self, write: PendingWrite, release: str = "released") -> Durable:
         durable: Durable = asyncio.get_running_loop().create_future()
-        change = _Change(write, durable, release)
+        change = _ShareChange(write, durable, release)
         if not write.batches:
             self._finish([change], None)
             return durable
@@ -371,7 +371,7 @@ class SharePartition:
         return durable
 
     async def _write_all(self) -> None:
-        changes: list[_Change] = []
+        changes: list[_ShareChange] = []
         try:
             while self._unwritten:
                 changes, self._unwritten = self._unwritten, []
@@ -404,7 +404,7 @@ class SharePartition:
         topic = ShareStateTopic(self.partition.topic_id, (written,))
         await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))
 
-    def _finish(self, changes: Sequence[_Change], error: ApiError | None) -> None:
+    def _finish(self, changes: Sequence[_ShareChange], error: ApiError | None) -> None:
         """These changes are durable, or have failed."""
         records = self.records
         assert records is not None
@@ -450,7 +450,7 @@ class SharePartition:
             else:
                 self._event(one.first_offset, one.last_offset, "archived", one.end.value)
 
-    def _tell_released(self, change: _Change) -> None:
+    def _tell_released(self, change: _ShareChange) -> None:
         for batch in change.write.batches:
             if batch.delivery_state == AVAILABLE:
                 self._event(batch.first_offset, batch.last_offset, change.release)
