@@ -66,6 +66,10 @@ class ShareWay:
     max_records: int = 500
 
 
+RECORD_LIMIT_CLIENTS = ("java", "franz")
+"""librdkafka has neither `record_limit` nor `renew`."""
+
+
 class ShareMember:
     """One member. Its commands may be given by one thread at a time."""
 
@@ -128,6 +132,12 @@ class ShareMember:
         outcome = self.commit()
         assert outcome == {record[:2]: None for record in records}, outcome
 
+    def renew(self, records: Sequence[Delivered]) -> None:
+        """Renews the locks of these records. The Java client gives them out again then."""
+        self.finish("renew", records)
+        if self.way.client == "java":
+            assert self.poll() == list(records)
+
     def subscribe(self, topics: Iterable[str]) -> None:
         self._ask("subscribe", topics=sorted(topics))
 
@@ -139,6 +149,29 @@ class ShareMember:
     def kill(self) -> None:
         """SIGKILL: the client says no goodbye."""
         self.process.kill()
+
+
+class ShareGroup:
+    """A group that begins at the start of its topics, and the processes of its members."""
+
+    def __init__(self, bootstrap: str, group_id: str, directory: Path) -> None:
+        self.bootstrap, self.group_id = bootstrap, group_id
+        self.members: list[ShareMember] = []
+        self._directory = directory
+        self.configure(share_auto_offset_reset="earliest")
+
+    def configure(self, **values: str) -> None:
+        set_group_configs(self.bootstrap, self.group_id, **values)
+
+    def member(self, way: ShareWay, topics: Iterable[str]) -> ShareMember:
+        """Starts one more member."""
+        log = self._directory / f"{self.group_id}-{way.client}-{len(self.members)}.log"
+        self.members.append(ShareMember(way, self.bootstrap, self.group_id, topics, log))
+        return self.members[-1]
+
+    def close(self) -> None:
+        for member in self.members:
+            member.process.close()
 
 
 def set_group_configs(bootstrap: str, group: str, **values: str) -> None:

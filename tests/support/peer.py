@@ -31,6 +31,7 @@ FAST_SETTINGS = {
     "group.share.heartbeat.interval.ms": "300",
     "group.share.min.heartbeat.interval.ms": "100",
     "group.share.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "auto.create.topics.enable": "false",
