@@ -27,6 +27,7 @@ ANSWER_S = 40.0
 """How long a command may take beside what it waits for itself."""
 POLL_S = 2.0
 DELIVERY_S = 40.0
+SETTLE_S = 60.0
 PROGRAMS: dict[str, Callable[[], list[str]]] = {
     "java": lambda: [*java_driver(), "share"],
     "confluent": lambda: [sys.executable, "-m", "tests.clients.drivers.confluent_share_driver"],
@@ -151,6 +152,22 @@ class ShareMember:
         self.process.kill()
 
 
+def accept_all(member: ShareMember, wanted: Iterable[Place]) -> list[Delivered]:
+    """Accepts what comes until all `wanted` records have come; returns it in order."""
+    missing, found = set(wanted), list[Delivered]()
+
+    def done() -> bool:
+        polled = member.poll()
+        if polled:
+            member.finish("accept", polled)
+        found.extend(polled)
+        missing.difference_update(record.place for record in polled)
+        return not missing
+
+    wait_until(done, SETTLE_S, "all records", lambda: f"missing {sorted(missing)[:5]}")
+    return found
+
+
 class ShareGroup:
     """A group that begins at the start of its topics, and the processes of its members."""
 
@@ -180,9 +197,7 @@ def set_group_configs(bootstrap: str, group: str, **values: str) -> None:
         ResourceType.GROUP,
         group,
         incremental_configs=[
-            ConfigEntry(
-                name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET
-            )
+            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
             for name, value in values.items()
         ],
     )

@@ -70,7 +70,8 @@ class Ledger:
                 if story.counts and record.count < story.counts[-1]:
                     self.faults.append(f"{worker} got {record} after {story.counts}")
                 story.counts.append(record.count)
-            self.changed_at = time.monotonic()
+            if records:
+                self.changed_at = time.monotonic()
 
     def sending(self, kind: str, records: Sequence[Delivered]) -> None:
         with self._lock:

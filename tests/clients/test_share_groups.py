@@ -14,38 +14,19 @@ from tests.clients.share import (
     CLIENTS,
     RECORD_LIMIT_CLIENTS,
     Delivered,
-    Place,
     ShareGroup,
-    ShareMember,
     ShareWay,
+    accept_all,
 )
 from tests.support.admin import produce
 from tests.support.peer import Peer
-from tests.support.process import wait_until
 
-SETTLE_S = 60.0
 LOCK_MS = 3000
 """The lock duration of groups whose locks run out in a test."""
 HEARTBEAT_S = 5.0
 
 every_client = pytest.mark.parametrize("client", CLIENTS)
 newer_clients = pytest.mark.parametrize("client", RECORD_LIMIT_CLIENTS)
-
-
-def accept_all(member: ShareMember, wanted: Iterable[Place]) -> list[Delivered]:
-    """Accepts what comes until all `wanted` records have come; returns it in order."""
-    missing, found = set(wanted), list[Delivered]()
-
-    def done() -> bool:
-        polled = member.poll()
-        if polled:
-            member.finish("accept", polled)
-        found.extend(polled)
-        missing.difference_update(record.place for record in polled)
-        return not missing
-
-    wait_until(done, SETTLE_S, "all records", lambda: f"missing {sorted(missing)[:5]}")
-    return found
 
 
 def offsets_and_counts(records: Iterable[Delivered]) -> list[tuple[int, int]]:
