@@ -48,7 +48,7 @@ class Story:
     answered: str = ""
     """The last terminal acknowledgement that the broker has taken."""
     sent: bool = False
-    """A terminal acknowledgement was sent whose answer never came, or was an error: it may count."""
+    """A terminal acknowledgement was sent. Without an answer, or with an error, it may count."""
 
 
 class Ledger:

@@ -81,8 +81,8 @@ class Work:
 def check_lag(run: Run, group: ShareGroup, topic: str) -> None:
     """The coordinator has nothing left to deliver.
 
-    Acknowledgements that are written at the same time do not count each other, so the lag is right
-    only after one more write. (Kafka, too.)
+    Kafka does not read a share-partition's start offset and its count of finished records at one
+    time, so while several members acknowledge, a lag may be too high until the next write.
     """
     counts = {topic: PARTITIONS}
     one = group.member(ShareWay("java"), counts)
