@@ -35,6 +35,7 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_partitions.share_requests import ShareRequests
 from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.share_state.handlers import share_state_handlers
 from groupd.coordinator.share_state.retries import NOT_NOW, NOT_THERE, PatientPersister
@@ -113,9 +114,12 @@ class DaemonParts:
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(self.share_state)
         """How everything on this node reaches the state of share-partitions."""
         self._answer_share_groups()
+        self.share_partitions = self._make_share_partitions()
+        """The leaders of share-partitions, and the requests of their members."""
+        self.broker.tasks.routes.update(self.share_partitions.routes)
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -270,15 +274,30 @@ class DaemonParts:
         self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
         return coordinator
 
-    def _make_persister(self) -> Persister:
-        member = self._member
-        if member is None:
-            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config)
         member.closing.append(routed.close)
-        return PatientPersister(routed, self.clock, NOT_THERE)
+        return routed
+
+    def _make_share_partitions(self) -> ShareRequests:
+        plane, member = self.data_plane, self._member
+        shares = ShareRequests(self.config, plane, self.persister, self.clock, self._host.elapsed())
+        if member is not None:
+            from groupd.coordinator.cluster.routed_produce import RoutedProduce
+
+            here = shares.dead_letters.produce_here
+            shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
+        return shares
 
     def _make_log_ends(self, work: LongWork) -> StoredEnds:
         plane = self.data_plane
@@ -301,7 +320,6 @@ class DaemonParts:
         async def delete(call: OutsideCall) -> ErrorCode:
             return first_error((await persister.ask(call.request)).topics)
 
-        broker.calls.add("share-state", lambda call: persister.ask(call.request))
         broker.calls.add("share-state-deletion", delete)
         broker.calls.add("share-positions", offsets.positions)
 
@@ -350,6 +368,7 @@ class DaemonParts:
     async def finish(self) -> None:
         """Refuse new requests. What is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
+        await self.share_partitions.close()
         for coordinator in reversed(self.coordinators.values()):
             if coordinator is not self.broker:
                 await coordinator.close()
