@@ -1,6 +1,6 @@
 """The official command-line tools of Apache Kafka 4.4 against the peer: topics, groups, configs,
-records. `test_kafka_node_tools`, `test_users`, `test_quotas`, `test_acls` and `test_share_tools` have
-the others.
+records. `test_kafka_node_tools`, `test_users`, `test_quotas`, `test_acls` and `test_share_tools`
+have the others.
 
 `shows` names the calls that a test makes; the table of them in `docs/clients.md` is checked against
 these names, so it says what is run and nothing else.

@@ -19,7 +19,7 @@ from tests.support.peer import FAST_SETTINGS, Peer, peer_kind
 from tests.support.postgres import running_postgres
 from tests.support.process import wait_until
 
-RECORDS, PARTITIONS, WORKERS = 10_000, 4, 5
+RECORDS, BATCH, PARTITIONS, WORKERS = 10_000, 50, 4, 5
 FINISH_S = 150.0
 QUIET_S = 3.0
 """For so long no record must come any more, once all are finished."""
@@ -33,7 +33,13 @@ class Work:
     def __init__(self, group: ShareGroup, topic: str, client: str) -> None:
         self.ledger = Ledger()
         self.kills = 0
-        self._written = produce(group.bootstrap, {topic: PARTITIONS}, RECORDS)
+        # Members get whole batches: many of them are shared by all.
+        self._written = set().union(
+            *(
+                produce(group.bootstrap, {topic: PARTITIONS}, BATCH * PARTITIONS)
+                for _ in range(RECORDS // BATCH // PARTITIONS)
+            )
+        )
         way = ShareWay(client, max_records=100)
         self._workers = [
             LedgerWorker(f"worker-{number}", group.member(way, [topic]), self.ledger)
