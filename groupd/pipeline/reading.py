@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.entries import LogToolError
-from groupd.coordinator.logtools.segments import TruncatedSegment, offsets_partitions, read_segment
+from groupd.coordinator.logtools.segments import TruncatedSegment, partition_files, read_segment
 from groupd.pipeline.decode import ROWS_A_BATCH, EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
@@ -122,7 +122,7 @@ def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) 
 def segment_files(directory: str, wanted: RowFilter) -> list[SegmentFile]:
     """The segment files of the wanted log partitions. Raises PipelineError."""
     try:
-        logs = offsets_partitions(Path(directory))
+        logs = partition_files(Path(directory))
     except (LogToolError, OSError) as error:
         raise PipelineError(str(error)) from error
     return [

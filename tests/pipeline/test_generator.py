@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.segments import partition_files, read_segment
 from groupd.coordinator.logtools.topic_ids import described_topics
-from groupd.coordinator.logtools.verify import Finding, verify_segments, verify_store
+from groupd.coordinator.logtools.verify import verify_segments, verify_store
 from groupd.pipeline.generator.command import Generated, Options, generate, plan_world
 from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
 from groupd.protocol.records.batch import check, decode_marker, iter_records
@@ -31,7 +32,7 @@ def payloads(directory: Path) -> dict[int, list[bytes]]:
     """The batches of every partition."""
     return {
         partition: [raw.payload for path in paths for raw in read_segment(path)]
-        for partition, paths in offsets_partitions(directory).items()
+        for partition, paths in partition_files(directory).items()
     }
 
 
@@ -83,7 +84,7 @@ def test_as_many_records_and_groups_as_were_asked_for(
 
 def test_a_generated_log_verifies_as_segments_and_in_a_store(small: Path, tmp_path: Path) -> None:
     found: list[Finding] = []
-    counts = verify_segments(offsets_partitions(small), SMALL.partitions, found.append)
+    counts = verify_segments(small, SMALL.partitions, found.append)
     assert found == []
     assert counts.records == SMALL.records
     assert SMALL.groups * 0.85 <= counts.groups <= SMALL.groups  # some were deleted

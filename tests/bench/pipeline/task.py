@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
-from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.coordinator.logtools.segments import partition_files, read_segment
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.inputs import Origin, read_entries
 from groupd.pipeline.options import parse_options
@@ -56,7 +56,7 @@ def decoded(payloads: Iterable[bytes]) -> int:
 
 
 def of_segments(directory: str) -> Iterator[bytes]:
-    for paths in offsets_partitions(Path(directory)).values():
+    for paths in partition_files(Path(directory)).values():
         for path in paths:
             for raw in read_segment(path):
                 yield raw.payload

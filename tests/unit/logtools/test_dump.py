@@ -40,6 +40,7 @@ from tests.unit.logtools.harness import (
     pair,
     write_segment,
 )
+from tests.unit.logtools.share_logs import share_group
 
 
 def test_types() -> None:
@@ -57,7 +58,7 @@ async def lines(
     return [
         line
         async for line in dump_lines(
-            source, lambda: selection or Selection(), chosen, as_json=as_json
+            [source], lambda: selection or Selection(), chosen, as_json=as_json
         )
     ]
 
@@ -105,7 +106,7 @@ async def test_a_store_shows_the_same_part_as_its_segments(tmp_path: Path, from_
     found = [
         line
         async for line in dump_lines(
-            StoreSource(reader), lambda: Selection(from_ms=from_ms), None, as_json=True
+            [StoreSource(reader)], lambda: Selection(from_ms=from_ms), None, as_json=True
         )
     ]
     await reader.close()
@@ -118,9 +119,9 @@ async def test_lines_for_people(tmp_path: Path) -> None:
         3,
         batch(0, commit(42, "a group", partition=3), gone(commit(0, G)), producer=7),
         marker(2, 7, commit=True),
-        encode_batch(3, 0, TIME_MS, [(b"\x00\x0b\x00\x02s1", b"\x00\x00"), (b"\x00\x01", b"x")]),
+        encode_batch(3, 0, TIME_MS, [(b"\x00\x11\x00\x02s1", b"\x00\x00"), (b"\x00\x01", b"x")]),
     )
-    commit_line, tombstone, end, share, bad = await lines(tmp_path)
+    commit_line, tombstone, end, streams, bad = await lines(tmp_path)
     place, when = "__consumer_offsets-3@", "2023-11-14T22:13:20.000Z"
     assert commit_line == (
         f'{place}0 {when} offset-commit group="a group" topic=orders partition=3 -> offset=42 '
@@ -132,7 +133,9 @@ async def test_lines_for_people(tmp_path: Path) -> None:
         "transaction=7/0"
     )
     assert end == f"{place}2 {when} marker COMMIT coordinatorEpoch=3 transaction=7/0"
-    assert share == f"{place}3 {when} share-group-metadata group=s1 key=<6 bytes> value=<2 bytes>"
+    assert (
+        streams == f"{place}3 {when} streams-group-metadata group=s1 key=<6 bytes> value=<2 bytes>"
+    )
     assert bad.startswith(f"{place}4 {when} offset-commit key=<2 bytes> value=<1 bytes> ERROR ")
 
 
@@ -164,6 +167,7 @@ async def test_json_has_the_shape_of_the_formatters(tmp_path: Path) -> None:
 EVERY_TYPE = [
     classic(),
     *consumer(),
+    *share_group(),
     Record(
         ConsumerGroupTargetMemberKey(G, "m1"),
         ConsumerGroupTargetMemberValue((AssignedTopic(ORDERS_ID, (0, 2)),)),
