@@ -33,6 +33,8 @@ from groupd.protocol.records.share_state_records import (
     ShareUpdate,
     encode_record,
 )
+from groupd.storage.log import Append, ConfigEntry
+from groupd.storage.open import create_store
 from tests.unit.logtools.harness import ORDERS_ID, TIME_MS, G
 
 PLACE = SharePartitionKey(G, ORDERS_ID, 0)
@@ -118,3 +120,27 @@ def write_state(directory: Path, partition: int, *payloads: bytes) -> Path:
 
 def home_of(key: SharePartitionKey = PLACE, partitions: int = 50) -> int:
     return shard_of(key, partitions)
+
+
+async def fill_state(directory: Path, partition: int, *payloads: bytes) -> None:
+    """A store, new or not, with these batches in one shard of the log."""
+    store = create_store(None, directory)
+    await store.start()
+    resource, name, key = SHARE_STATE_LOG.shards_key
+    await store.put_configs([ConfigEntry(resource, name, key, "50")])
+    state = await store.open(SHARE_STATE_LOG.store_name(partition))
+    appends = []
+    for payload in payloads:
+        header = parse_header(payload)
+        appends.append(
+            Append(
+                state.name,
+                state.owner_epoch,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp_ms,
+                payload,
+            )
+        )
+    await store.append(appends)
+    await store.close()

@@ -24,10 +24,9 @@ from groupd.coordinator.logtools.share_state import (
 )
 from groupd.coordinator.logtools.topic_ids import ForeignTopic
 from groupd.coordinator.logtools.verify import verify_segments, verify_store
-from groupd.protocol.records.batch import parse_header
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.share_state_records import encode_record
-from groupd.storage.log import Append, ConfigEntry, StoredTopic
+from groupd.storage.log import StoredTopic
 from groupd.storage.open import create_reader, create_store
 from tests.unit.logtools.harness import (
     HOME,
@@ -42,6 +41,7 @@ from tests.unit.logtools.harness import (
 from tests.unit.logtools.share_logs import (
     PLACE,
     StateRecord,
+    fill_state,
     home_of,
     no_state,
     snapshot,
@@ -182,7 +182,7 @@ def test_a_record_that_does_not_decode_is_found(tmp_path: Path) -> None:
 
 
 async def test_a_store_knows_where_a_share_partition_belongs(tmp_path: Path) -> None:
-    await fill(tmp_path, home_of() + 1, state_batch(0, *LIFE))
+    await fill_state(tmp_path, home_of() + 1, state_batch(0, *LIFE))
     findings, counts = await verified(tmp_path)
     assert [finding.reason for finding in findings] == [
         f"{WHERE} belongs to partition {home_of()} of 50"
@@ -200,36 +200,12 @@ async def verified(directory: Path) -> tuple[list[Finding], Counts]:
         await reader.close()
 
 
-async def fill(directory: Path, partition: int, *payloads: bytes) -> None:
-    """A store with these batches in one shard of the log."""
-    store = create_store(None, directory)
-    await store.start()
-    resource, name, key = SHARE_STATE_LOG.shards_key
-    await store.put_configs([ConfigEntry(resource, name, key, "50")])
-    state = await store.open(SHARE_STATE_LOG.store_name(partition))
-    appends = []
-    for payload in payloads:
-        header = parse_header(payload)
-        appends.append(
-            Append(
-                state.name,
-                state.owner_epoch,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp_ms,
-                payload,
-            )
-        )
-    await store.append(appends)
-    await store.close()
-
-
 # Moved
 
 
 async def test_export_copies_the_log_of_chosen_groups(tmp_path: Path) -> None:
     other = PLACE._replace(group_id="other")
-    await fill(tmp_path / "a", 3, state_batch(0, *LIFE[:2], snapshot(0, 1, key=other)))
+    await fill_state(tmp_path / "a", 3, state_batch(0, *LIFE[:2], snapshot(0, 1, key=other)))
     reader = create_reader(None, tmp_path / "a")
     await reader.start()
     options = ExportOptions(groups=frozenset({G}), partitions=9)
