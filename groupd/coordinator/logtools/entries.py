@@ -85,6 +85,10 @@ def type_name(number: int) -> str:
     return TYPE_NAMES.get(number, f"type-{number}")
 
 
+def state_type_name(number: int) -> str:
+    return STATE_TYPE_NAMES.get(number, f"type-{number}")
+
+
 def group_of(key: bytes) -> str | None:
     """The group id in an encoded key; None if the type is unknown or the key is damaged."""
     try:
@@ -170,7 +174,7 @@ def entry_of(header: BatchHeader, raw: BatchRecord, log: CoordinatorLog = OFFSET
 def _state_entry_of(
     header: BatchHeader, raw: BatchRecord, key: bytes, number: int, group: str | None
 ) -> LogEntry:
-    kind = STATE_TYPE_NAMES.get(number, f"type-{number}")
+    kind = state_type_name(number)
     try:
         state = ShareStateRecord(*decode_state(key, raw.value))
     except UnknownRecordType:
