@@ -36,7 +36,7 @@ def timed(*steps: tuple[int, StateRecord]) -> list[bytes]:
     ]
 
 
-def share_entries(spark: SparkSession, payloads: Sequence[bytes]) -> DataFrame:
+def share_rows_of(spark: SparkSession, payloads: Sequence[bytes]) -> DataFrame:
     if not payloads:
         return spark.createDataFrame([], SHARE_ENTRIES)
     return spark.createDataFrame(pa.Table.from_batches([share_rows(payloads)]), SHARE_ENTRIES)
