@@ -52,7 +52,6 @@ QUARANTINE_COLUMNS = (
 # the jobs `entries` and `share-entries`). All of them give the same rows. Names of topics and end
 # offsets of partitions are not in the log; they come from the store, the cluster or files.
 
-ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000
 """At most this many end offsets are read from a store, because they pass through the driver's
 memory."""
