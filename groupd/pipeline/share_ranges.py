@@ -157,7 +157,11 @@ def states(rows: DataFrame) -> DataFrame:
         "log_offset = _last AND NOT tombstone"
     )
     wanted = last.select(*LIFE, f.col("start_offset").alias("_start"))
-    found = pieces(rows).join(wanted, [*LIFE]).where("last_offset >= coalesce(_start, 0)")
+    # A snapshot is the whole state, so nothing before the last one is needed.
+    snapshot = f.when(f.col("record_type_id") == SNAPSHOT, f.col("log_offset"))
+    newest = rows.withColumn("_from", f.coalesce(f.max(snapshot).over(of_place), f.lit(0)))
+    found = pieces(newest.where("log_offset >= _from").join(wanted, [*LIFE], "left_semi"))
+    found = found.join(wanted, [*LIFE]).where("last_offset >= coalesce(_start, 0)")
     found = found.groupBy(*LIFE, "first_offset", "last_offset", "_start").agg(
         f.max(f.struct("delivery_count", "delivery_state")).alias("_now")
     )
