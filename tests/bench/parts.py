@@ -33,7 +33,7 @@ PARTS: Sequence[Entry] = (
     Entry("j", "Growth", growth.measure),
     Entry("k", "Security", security_measure),
     Entry("n", "A cluster", cluster.measure),
-    Entry("u", "Share groups", share.measure),
+    Entry("uv", "Share groups", share.measure),
 )
 
 TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}

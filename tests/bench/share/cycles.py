@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, Result, consume
-from tests.bench.load.measure import FAILURES, JVM_WARMUP_S, QUICK_WARMUP_S, WARMUP_S
+from tests.bench.load.measure import FAILURES, QUICK_WARMUP_S, WARMUP_S
 from tests.bench.peers.processes import GROUPD, Peer, running
 from tests.bench.plan import Plan
 from tests.bench.share.group import PARTITIONS, SETTINGS, TOPIC, produce, share_members
@@ -25,6 +25,10 @@ PEERS = (GROUPD, "Apache Kafka", "kfake")
 RECORDS = {1: 100_000, 500: 1_000_000}
 """The records of the topic, by how many are asked for at once."""
 CONSUMERS = (1, 100)
+JVM_WARMUP_S = 30.0
+"""A cycle passes much more code than the requests of the other loads, and there are fewer in a
+second. After so long with a hundred consumers the JVM has compiled it; after three seconds a cycle
+takes three times as long."""
 QUICK_RECORDS = 100_000
 QUICK_CONSUMERS = (10,)
 
@@ -37,12 +41,6 @@ class Load:
     consumers: int
     records: int
     durable: bool
-
-    @property
-    def counted(self) -> int:
-        """How many records a group acknowledges before the next one begins. Nothing would be left
-        for the requests that acknowledge the last ones, which would wait for more."""
-        return self.records - 2 * self.consumers * self.at_once
 
     @property
     def name(self) -> str:
@@ -91,8 +89,9 @@ class Measured:
             ) as peer,
         ):
             produce(peer.address, self.load.records)
-            self._consume(peer, "warm-up", self._warmup_s(name))
-            run = self._consume(peer, "timed", self.plan.seconds)
+            consumers = self.load.consumers if self.plan.quick else max(CONSUMERS)
+            self._consume(peer, "warm-up", consumers, self._warmup_s(name))
+            run = self._consume(peer, "timed", self.load.consumers, self.plan.seconds)
         if not run.cycles:
             raise LoadFailed("no record was acknowledged")
         self.runs.setdefault(name, []).append(run)
@@ -103,16 +102,17 @@ class Measured:
             return QUICK_WARMUP_S
         return JVM_WARMUP_S if name == "Apache Kafka" else WARMUP_S
 
-    def _consume(self, peer: Peer, kind: str, seconds: float) -> Run:
-        """One group after the other, until the seconds are over."""
+    def _consume(self, peer: Peer, kind: str, consumers: int, seconds: float) -> Run:
+        """One group after the other, until the seconds are over. The last records are left: nothing
+        would be there for the requests that acknowledge them, which would wait for more."""
         found, number = Run(), 0
         while found.seconds < seconds:
             number += 1
-            members = share_members(peer.address, f"{kind}-{number}", self.load.consumers)
+            members = share_members(peer.address, f"{kind}-{number}", consumers)
             one = consume(
                 peer.address,
                 [member.fetch(self.load.at_once) for member in members],
-                records=self.load.counted,
+                records=self.load.records - 2 * consumers * self.load.at_once,
                 seconds=seconds - found.seconds,
                 peer_cpu_s=peer.cpu_seconds,
             )

@@ -5,9 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.share_fetch import (
+    BATCH_OPTIMIZED,
+    RECORD_LIMIT,
+    AcknowledgedPartition,
+    AcknowledgedTopic,
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 from groupd.protocol.records.batch_builder import encode_batch
+from groupd.protocol.wire.api.share_fetch import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from groupd.protocol.wire.registry import Api
 from tests.bench import frames
 from tests.bench.load.generator import LoadFailed, once
 from tests.support.kio_entities import read_response, request_bytes
@@ -17,18 +29,19 @@ TOPIC = "bench"
 PARTITIONS = 10
 RECORD_BYTES = 100
 PRODUCED_AT_ONCE = 100
-"""Records of a batch: some 11 KB, of the 16 KB that a Java producer fills by default."""
+"""Records of a batch as a producer makes them: some 11 KB, of the 16 KB that a Java producer fills
+by default."""
 SETTLE_S = 60.0
 PAUSE_S = 0.05
 """The pause between rounds of heartbeats: partitions are initialised in the background."""
 GROUP_RESOURCE = 32
 PRODUCE, PRODUCE_VERSION = 0, 9
-MAX_BYTES = 50 << 20
-MAX_WAIT_MS = 500
-RECORD_LIMIT = 1
+VERSION = 2
+"""Of ShareFetch and ShareAcknowledge."""
 TAGS = 1
 """The bytes of the tagged fields before the body of a reply: there are none."""
-SHARE_FETCH, SHARE_FETCH_VERSION = 78, 2
+MAX_BYTES = 50 << 20
+MAX_WAIT_MS = 500
 SETTINGS: Mapping[str, str] = {
     "group.share.assignment.interval.ms": "0",
     "group.share.partition.max.record.locks": "10000",
@@ -39,6 +52,20 @@ SETTINGS: Mapping[str, str] = {
 Address = tuple[str, int]
 Assigned = Mapping[bytes, tuple[int, ...]]
 """Partitions by topic id."""
+NO_PARTITIONS: Assigned = {}
+
+
+class Range(NamedTuple):
+    """Acquired records of a partition, both ends included."""
+
+    topic_id: bytes
+    partition: int
+    first: int
+    last: int
+
+    @property
+    def records(self) -> int:
+        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,55 +74,102 @@ class ShareMember:
     name: str
     assigned: Assigned
 
-    def fetch(self, records: int, epoch: int = 0, max_wait_ms: int = MAX_WAIT_MS) -> bytes:
+    def fetch(self, records: int, epoch: int = 0) -> bytes:
         """A ShareFetch of all its partitions, as a whole frame, with the limits of a Java consumer.
         `records`: how many it asks for; one alone is asked for in the mode that gives no more."""
-        fields = {
-            "group_id": self.group,
-            "member_id": self.name,
-            "share_session_epoch": epoch,
-            "max_wait": max_wait_ms,
-            "min_bytes": 1,
-            "max_bytes": MAX_BYTES,
-            "max_records": records,
-            "batch_size": records,
-            "share_acquire_mode": RECORD_LIMIT if records == 1 else 0,
-            "topics": [
-                {"topic_id": topic, "partitions": [{"partition_index": p} for p in partitions]}
-                for topic, partitions in self.assigned.items()
-            ],
-        }
-        return _frame("ShareFetch", SHARE_FETCH, SHARE_FETCH_VERSION, fields)
+        topics = [
+            AcknowledgedTopic(topic_id, tuple(map(AcknowledgedPartition, partitions)))
+            for topic_id, partitions in self.assigned.items()
+        ]
+        request = ShareFetchRequest(
+            self.group,
+            self.name,
+            epoch,
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            max_records=records,
+            batch_size=records,
+            acquire_mode=RECORD_LIMIT if records == 1 else BATCH_OPTIMIZED,
+            topics=tuple(topics),
+        )
+        return _frame(SHARE_FETCH, request)
+
+    def acknowledge(self, ranges: Sequence[Range], types: bytes, epoch: int) -> bytes:
+        """A ShareAcknowledge, as a whole frame. `types`: one for each range as a whole, or those of
+        its records, which are repeated as often as it takes."""
+        topics = []
+        for one in ranges:
+            told = types if len(types) == 1 else (types * one.records)[: one.records]
+            batch = AcknowledgementBatch(one.first, one.last, told)
+            partition = AcknowledgedPartition(one.partition, (batch,))
+            topics.append(AcknowledgedTopic(one.topic_id, (partition,)))
+        request = ShareAcknowledgeRequest(self.group, self.name, epoch, topics=tuple(topics))
+        return _frame(SHARE_ACKNOWLEDGE, request)
 
 
-def _frame(name: str, key: int, version: int, fields: Mapping[str, Any]) -> bytes:
-    body = request_bytes(name, version, fields)
-    return frames.request_frame(key, version, body, flexible=True)
+def _frame(api: Api, request: Any) -> bytes:
+    body = api.encode_request(request, VERSION)
+    return frames.request_frame(api.key, VERSION, body, flexible=True)
 
 
-def produce(address: Address, records: int) -> None:
-    """Appends so many records of 100 bytes, evenly, in batches as a producer makes them. Raises
-    LoadFailed."""
-    batch = encode_batch(
-        0, -1, time.time_ns() // 1_000_000, [(None, bytes(RECORD_BYTES))] * PRODUCED_AT_ONCE
-    )
+def acquired(reply: bytes) -> list[Range]:
+    """What a ShareFetch acquired. Its reply begins with the tagged fields. Raises LoadFailed."""
+    told = SHARE_FETCH.decode_reply(reply, TAGS, VERSION)
+    _check(told.error, "ShareFetch")
+    found = []
+    for topic in told.topics:
+        for one in topic.partitions:
+            _check(one.error, "ShareFetch")
+            for entry in one.acquired:
+                place = topic.topic_id, one.partition
+                found.append(Range(*place, entry.first_offset, entry.last_offset))
+    return found
+
+
+def check_acknowledged(reply: bytes) -> None:
+    """Checks the reply to a ShareAcknowledge. Raises LoadFailed."""
+    told = SHARE_ACKNOWLEDGE.decode_reply(reply, TAGS, VERSION)
+    _check(told.error, "ShareAcknowledge")
+    for topic in told.topics:
+        for one in topic.partitions:
+            _check(one.error, "ShareAcknowledge")
+
+
+def _check(code: int, api: str) -> None:
+    if code:
+        raise LoadFailed(f"error {ErrorCode(code).name} of {api}")
+
+
+def produce(address: Address, records: int, batch_records: int = PRODUCED_AT_ONCE) -> None:
+    """Appends so many records of 100 bytes, evenly, in batches. Raises LoadFailed."""
+    pairs = [(None, bytes(RECORD_BYTES))] * batch_records
+    batch = encode_batch(0, -1, time.time_ns() // 1_000_000, pairs)
     data = [{"index": index, "records": batch} for index in range(PARTITIONS)]
     topics = [{"name": TOPIC, "partition_data": data}]
     fields = {"acks": -1, "timeout": 10_000, "topic_data": topics}
-    frame = _frame("Produce", PRODUCE, PRODUCE_VERSION, fields)
-    asked = [frame] * -(-records // (PARTITIONS * PRODUCED_AT_ONCE))
+    body = request_bytes("Produce", PRODUCE_VERSION, fields)
+    frame = frames.request_frame(PRODUCE, PRODUCE_VERSION, body, flexible=True)
+    asked = [frame] * -(-records // (PARTITIONS * batch_records))
     for reply in once(address, asked, PARTITIONS).replies:
         told = read_response("Produce", PRODUCE_VERSION, reply[TAGS:])
-        partitions = told["responses"][0]["partition_responses"]
-        if failed := [one["error_code"] for one in partitions if one["error_code"]]:
-            raise LoadFailed(f"error {failed[0]} of Produce")
+        for one in told["responses"][0]["partition_responses"]:
+            _check(one["error_code"], "Produce")
+
+
+def set_config(client: WireClient, group: str, name: str, value: str) -> None:
+    """Sets a config of a group. Raises LoadFailed."""
+    setting = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": GROUP_RESOURCE, "resource_name": group, "configs": [setting]}
+    reply = client.call("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+    _check(reply["responses"][0]["error_code"], "IncrementalAlterConfigs")
 
 
 def share_members(address: Address, group: str, count: int) -> Sequence[ShareMember]:
     """The members of a new group that reads from the begin of the topic, when all have the
     partitions that they are to have. Raises LoadFailed."""
     with WireClient(*address) as client:
-        _read_from_the_begin(client, group)
+        set_config(client, group, "share.auto.offset.reset", "earliest")
         members = [_Joining(group, f"{group}-{index:04d}") for index in range(count)]
         deadline = time.monotonic() + SETTLE_S
         while True:
@@ -108,22 +182,14 @@ def share_members(address: Address, group: str, count: int) -> Sequence[ShareMem
             time.sleep(PAUSE_S)
 
 
-def _read_from_the_begin(client: WireClient, group: str) -> None:
-    setting = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
-    resource = {"resource_type": GROUP_RESOURCE, "resource_name": group, "configs": [setting]}
-    reply = client.call("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
-    if code := reply["responses"][0]["error_code"]:
-        raise LoadFailed(f"error {code} of the configs of the share group")
-
-
 @dataclass(slots=True)
 class _Joining:
-    """A member until it has its partitions."""
+    """A member until it has its partitions; epoch 0: it is not in the group yet."""
 
     group: str
     name: str
     epoch: int = 0
-    assigned: Assigned | None = None
+    assigned: Assigned = NO_PARTITIONS
 
     def beat(self, client: WireClient) -> None:
         reply = client.call(
@@ -134,8 +200,7 @@ class _Joining:
             member_epoch=self.epoch,
             subscribed_topic_names=None if self.epoch else [TOPIC],
         )
-        if code := reply["error_code"]:
-            raise LoadFailed(f"error {code} of ShareGroupHeartbeat")
+        _check(reply["error_code"], "ShareGroupHeartbeat")
         self.epoch = reply["member_epoch"]
         if (given := reply["assignment"]) is not None:
             found = given["topic_partitions"]
@@ -143,7 +208,8 @@ class _Joining:
 
 
 def _complete(members: Sequence[_Joining]) -> bool:
-    """Whether all are at one epoch, have a partition, and all partitions are given to somebody."""
-    given = [{p for parts in (m.assigned or {}).values() for p in parts} for m in members]
+    """Whether all are at one epoch, each has partitions, and every partition is given to
+    somebody."""
+    given = [{p for parts in member.assigned.values() for p in parts} for member in members]
     complete = all(given) and set().union(*given) == set(range(PARTITIONS))
     return complete and len({member.epoch for member in members}) == 1

@@ -1,0 +1,219 @@
+"""Workload (v): 100,000 records in flight, of ten partitions and with a hundred members. What keeps
+the event loop busy while all of them are acquired, acknowledged, given back, or expire; and what a
+record in flight takes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupd.protocol.messages.share_fetch import ACCEPT, RELEASE
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.figures import Workload
+from tests.bench.load.generator import LoadFailed, once
+from tests.bench.peers.processes import GROUPD
+from tests.bench.plan import Plan
+from tests.bench.share.group import (
+    PARTITIONS,
+    SETTINGS,
+    TOPIC,
+    Address,
+    Range,
+    ShareMember,
+    acquired,
+    check_acknowledged,
+    produce,
+    set_config,
+    share_members,
+)
+from tests.bench.stalls import Watch, watched_daemon
+from tests.support.admin import create_topics
+from tests.support.process import wait_until
+from tests.support.raw import FrameSocket
+from tests.support.wire_client import WireClient
+
+TRACED = Path(__file__).with_name("traced.py")
+GROUP = "in-flight"
+CORRELATION = 4
+"""The bytes of the correlation id before the tagged fields of a reply."""
+LOCK_MS = 1000
+"""How long records are locked where they are to expire."""
+AFTER_S = 0.5
+"""A phase is watched for so long after its requests have been answered."""
+HOLD_S = 5.0
+ASKED_TIMEOUT_S = 60.0
+LIMITS: Mapping[str, str] = {
+    **SETTINGS,
+    "group.share.min.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.delivery.count.limit": "10",
+}
+"""So many deliveries that no record is delivered in a small company because it came back often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """`each`: the records that a member has in flight."""
+
+    members: int = 100
+    each: int = 1_000
+
+    @property
+    def records(self) -> int:
+        return self.members * self.each
+
+
+QUICK = Sizes(members=10, each=100)
+
+
+def measure_in_flight(plan: Plan) -> Iterator[Workload]:
+    """Measures groupd alone: others have no such loop."""
+    if not plan.among((GROUPD,)):
+        return
+    sizes = QUICK if plan.quick else Sizes()
+    flight = f"{sizes.records:,} records in flight"
+    stalls = f"Share group, {flight}, {sizes.members} members"
+    if plan.wants(stalls):
+        for name, stall_ms in _stalls(sizes):
+            samples = {GROUPD: [stall_ms]}
+            yield Workload(stalls, "ms of the longest piece of work", samples, measure=name)
+    for how, batch_records, at_once in (
+        ("acquired in batches", 100, sizes.each),
+        ("acquired one by one", 10, 1),
+    ):
+        name = f"Share group, {flight}, {how}"
+        if plan.wants(name):
+            samples = {GROUPD: [_bytes_each(sizes, batch_records, at_once)]}
+            yield Workload(name, "bytes a record", samples)
+
+
+def _stalls(sizes: Sizes) -> Iterator[tuple[str, float]]:
+    """The phases, and the milliseconds of processor of the longest piece of work in each."""
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        path = Path(directory)
+        watch = Watch(path / "work")
+        with watched_daemon(path, LIMITS) as (address, _):
+            create_topics(f"{address[0]}:{address[1]}", {TOPIC: PARTITIONS})
+            produce(address, 2 * sizes.records)
+            members = _Members(address, sizes)
+            for name, work in members.phases():
+                started = time.monotonic()
+                work()
+                time.sleep(AFTER_S)
+                yield name, watch.phase(name, started).stall_ms
+
+
+class _Members:
+    """Members with a connection each, who all ask at once."""
+
+    def __init__(self, address: Address, sizes: Sizes) -> None:
+        self._address = address
+        self._sizes = sizes
+        self._members = share_members(address, GROUP, sizes.members)
+        host, port = address
+        self._sockets = [
+            FrameSocket(port, host, timeout_s=ASKED_TIMEOUT_S) for _ in range(sizes.members)
+        ]
+        self._epoch = -1
+        self._held: Sequence[list[Range]] = ()
+
+    def phases(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        each = self._sizes.each
+        yield "all are acquired", lambda: self._acquire(each)
+        yield (
+            "every other one is acknowledged, the rest released",
+            lambda: self._acknowledge(bytes((ACCEPT, RELEASE))),
+        )
+        yield "released ones are acquired", lambda: self._acquire(each // 2)
+        yield "all are released", lambda: self._acknowledge(bytes((RELEASE,)))
+        with WireClient(*self._address) as client:
+            set_config(client, GROUP, "share.record.lock.duration.ms", str(LOCK_MS))
+        yield "all locks expire", self._expire
+        with WireClient(*self._address) as client:
+            set_config(client, GROUP, "share.record.lock.duration.ms", "30000")
+        self._acquire(each // 2)
+        yield "all connections are closed", self._close
+
+    def _ask(self, frames: Sequence[bytes]) -> list[bytes]:
+        for connection, frame in zip(self._sockets, frames, strict=True):
+            connection.socket.sendall(frame)
+        return [connection.frame()[CORRELATION:] for connection in self._sockets]
+
+    def _acquire(self, each: int) -> None:
+        self._epoch += 1
+        replies = self._ask([member.fetch(each, self._epoch) for member in self._members])
+        self._held = [acquired(reply) for reply in replies]
+        _check_all(self._held, each * self._sizes.members)
+
+    def _acknowledge(self, types: bytes) -> None:
+        self._epoch += 1
+        asked = [
+            member.acknowledge(held, types, self._epoch)
+            for member, held in zip(self._members, self._held, strict=True)
+        ]
+        for reply in self._ask(asked):
+            check_acknowledged(reply)
+
+    def _expire(self) -> None:
+        self._acquire(self._sizes.each // 2)
+        time.sleep(LOCK_MS / 1000)
+
+    def _close(self) -> None:
+        for connection in self._sockets:
+            connection.close()
+
+
+def _check_all(held: Sequence[Sequence[Range]], records: int) -> None:
+    """Raises LoadFailed unless so many records are held."""
+    found = sum(one.records for ranges in held for one in ranges)
+    if found != records:
+        raise LoadFailed(f"{found} records were acquired instead of {records}")
+
+
+def _bytes_each(sizes: Sizes, batch_records: int, at_once: int) -> float:
+    """The bytes of Python's objects for a record in flight: those in use while all members hold
+    their records, less those while they hold none. Raises LoadFailed."""
+    flags = [flag for key, value in LIMITS.items() for flag in ("--set", f"{key}={value}")]
+    flags += ["--store", "memory://", "--topic", f"{TOPIC}:{PARTITIONS}"]
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        out = Path(directory) / "bytes"
+        under = (TRACED, out)
+        with DaemonProcess(*flags, data_dir=Path(directory), under=under) as daemon:
+            produce(daemon.kafka, sizes.records, batch_records)
+            members = share_members(daemon.kafka, GROUP, sizes.members)
+            idle = _hold(daemon, out, members, [0])
+            full = _hold(daemon, out, members, [at_once] * (sizes.each // at_once))
+    return (full - idle) / sizes.records
+
+
+def _hold(
+    daemon: DaemonProcess, out: Path, members: Sequence[ShareMember], asked: Sequence[int]
+) -> int:
+    """The bytes that the daemon uses when every member has asked for so many records, request by
+    request, and acknowledged none."""
+    seen: list[int] = []
+
+    def look() -> None:
+        if not seen:
+            seen.append(_bytes_in_use(daemon, out))
+
+    requests = [
+        member.fetch(records, epoch) for epoch, records in enumerate(asked) for member in members
+    ]
+    replies = once(daemon.kafka, requests, len(members), hold_s=HOLD_S, look=look).replies
+    _check_all([acquired(reply) for reply in replies], sum(asked) * len(members))
+    return seen[0]
+
+
+def _bytes_in_use(daemon: DaemonProcess, out: Path) -> int:
+    def told() -> list[str]:
+        return out.read_text().splitlines() if out.exists() else []
+
+    before = len(told())
+    os.kill(daemon.pid, signal.SIGUSR1)
+    wait_until(lambda: len(told()) > before, HOLD_S, "the bytes in use")
+    return int(told()[-1])
