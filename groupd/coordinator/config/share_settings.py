@@ -81,3 +81,4 @@ class ShareSettings:
         "share.coordinator.state.topic.prune.interval.ms", 300000, low=1, internal=True
     )
     share_write_timeout_ms: int = setting("share.coordinator.write.timeout.ms", 5000, low=1)
+    max_share_partitions: int = setting("groupd.max.share.partitions", 200000, low=1)

@@ -16,6 +16,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.shard import shard_maker
 from groupd.coordinator.host import Host
+from groupd.coordinator.persister import Persister
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker
@@ -31,15 +32,19 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_state.coordinator import ShareCoordinator
+from groupd.coordinator.share_state.handlers import share_state_handlers
+from groupd.coordinator.share_state.retries import NOT_NOW, NOT_THERE, PatientPersister
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_routes
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
-from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
+from groupd.storage.units import GROUPS, PARTITIONS, SHARE_STATE, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.local_node import LocalNode
@@ -110,6 +115,10 @@ class DaemonParts:
         """Where the logs of topics end, for the lag of groups."""
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
+        self.share_state = self._make_share_coordinator()
+        self.persister = self._make_persister()
+        """How everything on this node reaches the state of share-partitions."""
+        self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -239,11 +248,42 @@ class DaemonParts:
         member.closing.append(verifier.close)
         return verifier
 
+    def _make_share_coordinator(self) -> ShareCoordinator:
+        catalogue = self.data_plane.catalogue
+
+        def exists(topic_id: TopicId, partition: int) -> bool:
+            topic = catalogue.topic_by_id(topic_id)
+            return topic is not None and partition < topic.partitions
+
+        coordinator = ShareCoordinator(
+            self.config,
+            self.store,
+            self.broker.writer,
+            self.clock,
+            exists,
+            self.broker.work,
+            alone=self.alone,
+            may_answer=self.broker.ownership.may_answer,
+        )
+        self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
+        return coordinator
+
+    def _make_persister(self) -> Persister:
+        member = self._member
+        if member is None:
+            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+        from groupd.coordinator.cluster.routed_persister import RoutedPersister
+
+        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        member.closing.append(routed.close)
+        return PatientPersister(routed, self.clock, NOT_THERE)
+
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
         broker, data_plane = self.broker, self.data_plane
         broker.image = data_plane.catalogue.image
         data_plane.catalogue.add_listener(broker.on_metadata)
+        data_plane.catalogue.add_listener(self.share_state.on_metadata)
         data_plane.group_overrides.add_listener(broker.on_group_configs)
         for group, overrides in data_plane.group_overrides.all().items():
             broker.on_group_configs(group, overrides)
@@ -293,9 +333,10 @@ class DaemonParts:
 COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
     GROUPS: lambda parts: parts.broker,
     TRANSACTIONS: lambda parts: parts.transactions,
+    SHARE_STATE: lambda parts: parts.share_state,
 }
 """Kind -> the function that makes or returns its coordinator, for each row of `COORDINATOR_TYPES`.
-Broker, data plane and transactions exist before it is called."""
+Broker, data plane, transactions and share coordinator exist before it is called."""
 
 
 async def assemble(

@@ -118,9 +118,9 @@ async def test_lines_for_people(tmp_path: Path) -> None:
         3,
         batch(0, commit(42, "a group", partition=3), gone(commit(0, G)), producer=7),
         marker(2, 7, commit=True),
-        encode_batch(3, 0, TIME_MS, [(b"\x00\x0b\x00\x02s1", b"\x00\x00"), (b"\x00\x01", b"x")]),
+        encode_batch(3, 0, TIME_MS, [(b"\x00\x11\x00\x02s1", b"\x00\x00"), (b"\x00\x01", b"x")]),
     )
-    commit_line, tombstone, end, share, bad = await lines(tmp_path)
+    commit_line, tombstone, end, streams, bad = await lines(tmp_path)
     place, when = "__consumer_offsets-3@", "2023-11-14T22:13:20.000Z"
     assert commit_line == (
         f'{place}0 {when} offset-commit group="a group" topic=orders partition=3 -> offset=42 '
@@ -132,7 +132,9 @@ async def test_lines_for_people(tmp_path: Path) -> None:
         "transaction=7/0"
     )
     assert end == f"{place}2 {when} marker COMMIT coordinatorEpoch=3 transaction=7/0"
-    assert share == f"{place}3 {when} share-group-metadata group=s1 key=<6 bytes> value=<2 bytes>"
+    assert (
+        streams == f"{place}3 {when} streams-group-metadata group=s1 key=<6 bytes> value=<2 bytes>"
+    )
     assert bad.startswith(f"{place}4 {when} offset-commit key=<2 bytes> value=<1 bytes> ERROR ")
 
 

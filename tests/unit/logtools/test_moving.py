@@ -312,11 +312,11 @@ async def test_a_type_0_record_and_a_type_1_record_are_one_offset(tmp_path: Path
 
 
 async def test_what_is_not_held_here_is_counted(tmp_path: Path) -> None:
-    share = (b"\x00\x0b\x00\x02s1", b"\x00\x00")
-    member = (b"\x00\x0a\x00\x02s1\x00\x01m", b"\x00\x00")
-    streams = (b"\x00\x11\x00\x02s2", b"\x00\x00")
+    group = (b"\x00\x11\x00\x02s1", b"\x00\x00")
+    member = (b"\x00\x13\x00\x02s1\x00\x01m", b"\x00\x00")
+    another = (b"\x00\x11\x00\x02s2", b"\x00\x00")
     future = (b"\x00\x63future", b"\x00\x00")
-    strange = encode_batch(0, 0, TIME_MS, [share, member, streams, future, pair(commit(1))])
+    strange = encode_batch(0, 0, TIME_MS, [group, member, another, future, pair(commit(1))])
     write_segment(tmp_path / "k", HOME, strange)
     plan = await take_in(tmp_path / "k", tmp_path / "b")
     assert plan.tally.other_groups == {"s1", "s2"}
@@ -478,7 +478,7 @@ async def test_a_count_below_what_the_groups_use_is_refused(tmp_path: Path) -> N
 
 async def test_a_json_dump_says_as_much_as_the_segments(tmp_path: Path) -> None:
     """Every record type, a transaction and its marker, tombstones, an unheld group."""
-    share = encode_batch(10, 0, TIME_MS, [(b"\x00\x0b\x00\x02s1", b"\x00\x00")])
+    share = encode_batch(10, 0, TIME_MS, [(b"\x00\x11\x00\x02s1", b"\x00\x00")])
     write_segment(tmp_path / "k", HOME, *BATCHES, share, batch(11, classic("g9")))
     lines = await dumped(SegmentSource(tmp_path / "k"))
     path = tmp_path / "dump.json"

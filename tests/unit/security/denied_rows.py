@@ -167,6 +167,17 @@ def _beat(names: Names) -> Mapping[str, Any]:
     }
 
 
+def _share_topics(names: Names) -> list[dict[str, Any]]:
+    """In requests about share groups a topic has a name or an id, and its partitions have several
+    shapes."""
+    partitions = [{"partition_index": number, "partition": number} for number in (0, 99)]
+    return _partitions(names, topic_name=names.topic, partitions=partitions)
+
+
+def _share(names: Names) -> Mapping[str, Any]:
+    return {"group_id": names.group, "member_id": "m", "topics": _share_topics(names)}
+
+
 def _topic(names: Names) -> str:
     return names.topic
 
@@ -274,6 +285,34 @@ ROWS = (
         {"error": GROUP},
         ("DELETE G",),
     ),
+    # Share groups
+    Row("ShareGroupHeartbeat", _beat, {"error": GROUP}, ("READ G",)),
+    Row("ShareGroupDescribe", _groups, {"groups.error": GROUP}, ("DESCRIBE G",)),
+    Row("ShareFetch", _share, {"error": GROUP}, ("READ G",)),
+    Row("ShareAcknowledge", _share, {"error": GROUP}, ("READ G",)),
+    *(
+        Row(
+            f"{name}ShareGroupState{more}",
+            _share,
+            {"topics.partitions.error": CLUSTER},
+            ("CLUSTER_ACTION C",),
+        )
+        for name, more in (
+            ("Initialize", ""),
+            ("Read", ""),
+            ("Write", ""),
+            ("Delete", ""),
+            ("Read", "Summary"),
+        )
+    ),
+    Row(
+        "DescribeShareGroupOffsets",
+        lambda names: {"groups": [{"group_id": names.group, "topics": None}]},
+        {"groups.error": GROUP},
+        ("DESCRIBE G",),
+    ),
+    Row("AlterShareGroupOffsets", _share, {"error": GROUP}, ("READ G",)),
+    Row("DeleteShareGroupOffsets", _share, {"error": GROUP}, ("DELETE G",)),
     # Transactions
     Row("InitProducerId", _txn, {"error": TXN}, ("WRITE X",)),
     Row("AddPartitionsToTxn", _added, {"transactions.topics.partitions": TXN}, ("WRITE X",)),

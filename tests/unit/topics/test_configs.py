@@ -105,7 +105,8 @@ async def test_the_offsets_topic_is_compacted(cluster):
 
 
 async def test_an_internal_setting_is_shown_once_it_is_set(make_cluster):  # KAFKA-20409
-    (key,) = INTERNAL_KEYS
+    key = "group.consumer.regex.refresh.interval.ms"
+    assert key in INTERNAL_KEYS
     for interval_ms, source in ((600_000, None), (20_000, 4)):
         cluster = await make_cluster(
             MemoryStore(), consumer_regex_refresh_interval_ms=interval_ms

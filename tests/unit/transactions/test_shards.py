@@ -360,7 +360,7 @@ async def test_a_cut_of_the_log_is_waited_for(
         await truncate(name, offset, owner_epoch)
 
     monkeypatch.setattr(nodes.store, "truncate_before", slow)
-    shard.spawn(shard.trimmer.trim())
+    shard.tasks.start(shard.trimmer.trim())
     await settle()
     leaving = asyncio.create_task(nodes.first.host.give_up(UNIT))
     await settle()

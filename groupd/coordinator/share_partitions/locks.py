@@ -1,0 +1,88 @@
+"""Acquisition locks: which member holds which records, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+EMPTY_LOCKS = 64
+"""How many locks that hold nothing any more may be in the queue, beside as many as hold
+something."""
+
+
+class RecordLock:
+    """The lock on what one acquisition, or one renewal, gave to a member. `ranges`: first and last
+    offsets as they were then; the runs of these offsets that still name this lock are held by it.
+    `held`: how many offsets these are. `until_ms`: monotonic milliseconds."""
+
+    __slots__ = ("held", "member_id", "queued", "ranges", "until_ms")
+
+    def __init__(
+        self, member_id: str, until_ms: int, ranges: Sequence[tuple[int, int]], held: int
+    ) -> None:
+        self.member_id = member_id
+        self.until_ms = until_ms
+        self.ranges = ranges
+        self.held = held
+        self.queued = False
+
+    def __lt__(self, other: RecordLock) -> bool:
+        return self.until_ms < other.until_ms
+
+
+class RecordLocks:
+    """The locks of one share-partition, by member and by time. There are never more than there are
+    records in flight, because a lock that holds nothing is forgotten."""
+
+    __slots__ = ("_empty", "_of_member", "_queue")
+
+    def __init__(self) -> None:
+        self._of_member: dict[str, dict[RecordLock, None]] = {}
+        self._queue: list[RecordLock] = []
+        """A heap. Locks that hold nothing stay in it for a while."""
+        self._empty = 0
+
+    def add(self, lock: RecordLock) -> None:
+        self._of_member.setdefault(lock.member_id, {})[lock] = None
+        self.queue(lock)
+
+    def queue(self, lock: RecordLock) -> None:
+        """`pop_over` will return it when its time is over, also if it has done so before."""
+        if not lock.queued:
+            lock.queued = True
+            heappush(self._queue, lock)
+
+    def let_go(self, lock: RecordLock, count: int) -> None:
+        """`count` offsets less are held by this lock."""
+        lock.held -= count
+        if lock.held:
+            return
+        locks = self._of_member[lock.member_id]
+        del locks[lock]
+        if not locks:
+            del self._of_member[lock.member_id]
+        if lock.queued:
+            self._empty += 1
+            if self._empty > EMPTY_LOCKS + len(self._queue) // 2:
+                self._queue = [queued for queued in self._queue if queued.held]
+                heapify(self._queue)
+                self._empty = 0
+
+    def of_member(self, member_id: str) -> list[RecordLock]:
+        return list(self._of_member.get(member_id, ()))
+
+    def next_ms(self) -> int | None:
+        """When the next lock is over; None if there is none."""
+        while self._queue and not self._queue[0].held:
+            heappop(self._queue)
+            self._empty -= 1
+        return self._queue[0].until_ms if self._queue else None
+
+    def pop_over(self, now_ms: int) -> list[RecordLock]:
+        """The locks whose time is over."""
+        over: list[RecordLock] = []
+        while (until_ms := self.next_ms()) is not None and until_ms <= now_ms:
+            lock = heappop(self._queue)
+            lock.queued = False
+            over.append(lock)
+        return over
