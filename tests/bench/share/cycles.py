@@ -16,11 +16,12 @@ from pathlib import Path
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, Result, consume
 from tests.bench.load.measure import FAILURES, QUICK_WARMUP_S, WARMUP_S
-from tests.bench.peers.processes import GROUPD, Peer, running
+from tests.bench.peers.processes import GROUPD, NoPeer, Peer, running
 from tests.bench.plan import Plan
 from tests.bench.share.group import PARTITIONS, SETTINGS, TOPIC, produce, share_members
 
-PEERS = (GROUPD, "Apache Kafka", "kfake")
+KAFKA, KFAKE = "Apache Kafka", "kfake"
+PEERS = (GROUPD, KAFKA, KFAKE)
 """The others know no share groups."""
 RECORDS = {1: 100_000, 500: 1_000_000}
 """The records of the topic, by how many are asked for at once."""
@@ -78,6 +79,8 @@ class Measured:
 
     def run(self, name: str) -> float:
         """Cycles a second. Raises one of FAILURES if it cannot."""
+        if name == KFAKE and self.load.durable:
+            raise NoPeer("keeps the state of share groups only when it is closed")
         with (
             tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
             running(
@@ -100,7 +103,7 @@ class Measured:
     def _warmup_s(self, name: str) -> float:
         if self.plan.quick:
             return QUICK_WARMUP_S
-        return JVM_WARMUP_S if name == "Apache Kafka" else WARMUP_S
+        return JVM_WARMUP_S if name == KAFKA else WARMUP_S
 
     def _consume(self, peer: Peer, kind: str, consumers: int, seconds: float) -> Run:
         """One group after the other, until the seconds are over. The last records are left: nothing

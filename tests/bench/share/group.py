@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from groupd.protocol.errors import ErrorCode
@@ -52,7 +52,6 @@ SETTINGS: Mapping[str, str] = {
 Address = tuple[str, int]
 Assigned = Mapping[bytes, tuple[int, ...]]
 """Partitions by topic id."""
-NO_PARTITIONS: Assigned = {}
 
 
 class Range(NamedTuple):
@@ -189,7 +188,7 @@ class _Joining:
     group: str
     name: str
     epoch: int = 0
-    assigned: Assigned = NO_PARTITIONS
+    assigned: Assigned = field(default_factory=dict)
 
     def beat(self, client: WireClient) -> None:
         reply = client.call(

@@ -78,9 +78,8 @@ def measure_in_flight(plan: Plan) -> Iterator[Workload]:
     flight = f"{sizes.records:,} records in flight"
     stalls = f"Share group, {flight}, {sizes.members} members"
     if plan.wants(stalls):
-        for name, stall_ms in _stalls(sizes):
-            samples = {GROUPD: [stall_ms]}
-            yield Workload(stalls, "ms of the longest piece of work", samples, measure=name)
+        for phase, stall_ms in _stalls(sizes):
+            yield Workload(f"{stalls}, {phase}: longest piece of work", "ms", {GROUPD: [stall_ms]})
     for how, batch_records, at_once in (
         ("acquired in batches", 100, sizes.each),
         ("acquired one by one", 10, 1),
