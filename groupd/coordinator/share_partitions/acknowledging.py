@@ -1,5 +1,4 @@
-"""The acknowledgements of a request, ShareFetch or ShareAcknowledge (docs/spec/share-group.md#4.6).
-"""
+"""The acknowledgements of a ShareFetch or ShareAcknowledge (docs/spec/share-group.md#4.6)."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.share_partitions.acknowledgements import check_batches
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
-from groupd.coordinator.share_partitions.in_flight import check_batches
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.share_partition import Durable
 from groupd.coordinator.topics.data_plane import DataPlane
@@ -39,9 +38,7 @@ class AcknowledgementsUnderWay:
         self.results: ShareResults = {}
         self._pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
 
-    def add(
-        self, key: ShareKey, durable: Durable, batches: Sequence[AcknowledgementBatch]
-    ) -> None:
+    def add(self, key: ShareKey, durable: Durable, batches: Sequence[AcknowledgementBatch]) -> None:
         self.results[key] = None
         self._pending[key] = durable, batches
 
@@ -59,9 +56,7 @@ class AcknowledgementsUnderWay:
 class Acknowledging:
     """Applies acknowledgements."""
 
-    def __init__(
-        self, leaders: ShareLeaders, plane: DataPlane, clock: Clock
-    ) -> None:
+    def __init__(self, leaders: ShareLeaders, plane: DataPlane, clock: Clock) -> None:
         self._leaders = leaders
         self._plane = plane
         self._clock = clock
@@ -96,7 +91,7 @@ class Acknowledging:
                     empty.append(key)
                     continue
                 applied = True
-                share = self._leaders.get(group_id, *key)
+                share = self._leaders.get(group_id, key)
                 if share is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_READ)
                 durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
@@ -123,7 +118,7 @@ class Acknowledging:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if left < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
-        check_batches(batches, context.api_version, is_renew_ack=is_renew_ack)
+        check_batches(batches, context.api_version, is_renew_ack)
         self._plane.partitions.resolve(
             "",
             topic_id,

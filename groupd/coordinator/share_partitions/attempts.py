@@ -11,8 +11,8 @@ from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quotas import Limit
+from groupd.coordinator.share_partitions.acquisition import Acquisition
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
-from groupd.coordinator.share_partitions.in_flight import Acquisition
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.reading import ReadBatches, read_batches
 from groupd.coordinator.share_partitions.share_partition import SharePartition
@@ -57,7 +57,7 @@ class ShareAttempt:
 
 
 class _Found(Struct, frozen=True):
-    """What was read of a share-partition, from its next offset on."""
+    """What was read of a share-partition, from `offset` on."""
 
     target: ShareTarget
     share: SharePartition
@@ -254,7 +254,7 @@ class ShareReader:
         left = request.max_records
         lock_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
         for one in found:
-            if left <= 0 or not one.read.batches or not one.share.is_next(one.offset):
+            if left <= 0 or not one.read.batches or one.share.closed:
                 continue
             asked = Acquisition(
                 self._asked.member_id,
@@ -265,7 +265,7 @@ class ShareReader:
                 settings.delivery_count_limit,
                 lock_until_ms,
             )
-            acquired = one.share.acquire(asked, one.read.batches, one.read.aborted)
+            acquired = one.share.acquire(asked, one.offset, one.read.batches, one.read.aborted)
             if acquired:
                 left -= sum([some.last_offset - some.first_offset + 1 for some in acquired])
                 records = one.read.around(acquired)

@@ -18,13 +18,17 @@ from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
-from groupd.coordinator.share_partitions.share_partition import SharePartition, ShareSurroundings
+from groupd.coordinator.share_partitions.share_partition import (
+    Bury,
+    SharePartition,
+    ShareSurroundings,
+)
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_states import PartitionState
+from groupd.coordinator.topics.sessions import TargetKey
 from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages import TopicId
 
 SHARE_PARTITIONS_MAX = 100_000
 """The most share-partitions of all groups together. Each takes some kilobytes."""
@@ -71,7 +75,7 @@ class PartitionShares(PartitionState):
 
 class ShareLeaders:
     """All share-partitions of this node. `wanted(group id)`: whether a member of the group has a
-    session here."""
+    session here. The others: see `ShareSurroundings`."""
 
     def __init__(
         self,
@@ -81,15 +85,23 @@ class ShareLeaders:
         settings: Callable[[str], ShareGroupSettings],
         wanted: Callable[[str], bool],
         counts: ShareCounts,
+        bury: Bury,
     ) -> None:
         self._partitions = plane.partitions
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
         self._wanted = wanted
-        self._groups: dict[str, dict[tuple[TopicId, int], SharePartition]] = {}
+        self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._around = ShareSurroundings(
-            persister, clock, plane.time_search, settings, counts, self._start, self._settled
+            persister,
+            clock,
+            plane.time_search,
+            settings,
+            counts,
+            self._start,
+            self._settled,
+            bury,
         )
 
     def __len__(self) -> int:
@@ -99,9 +111,9 @@ class ShareLeaders:
         """The share-partitions of a group."""
         yield from list(self._groups.get(group_id, {}).values())
 
-    def get(self, group_id: str, topic_id: TopicId, partition: int) -> SharePartition | None:
-        """The share-partition if it was read before."""
-        return self._groups.get(group_id, {}).get((topic_id, partition))
+    def get(self, group_id: str, key: TargetKey) -> SharePartition | None:
+        """The share-partition of a topic id and a partition, if it was read before."""
+        return self._groups.get(group_id, {}).get(key)
 
     async def open(self, group_id: str, topic: Topic, partition: int) -> SharePartition:
         """The share-partition; it begins to load when it is asked for. Raises LogError, and
@@ -109,6 +121,9 @@ class ShareLeaders:
         log = await self._partitions.open(topic, partition)
         shares = self._states.of(log)
         share = shares.by_group.get(group_id)
+        if share is not None and share.closed:
+            self.drop(share)
+            share = None
         if share is None:
             if self._count >= SHARE_PARTITIONS_MAX:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "too many share-partitions are open")

@@ -10,7 +10,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.share_partitions.in_flight import LogBatch
+from groupd.coordinator.share_partitions.acquisition import LogBatch
 from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.protocol.messages.share_fetch import AcquiredRecords

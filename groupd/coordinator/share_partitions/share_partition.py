@@ -1,5 +1,5 @@
-"""A share-partition at its leader: the state of its records (`in_flight`), how it is loaded, and how
-what changes is made durable (docs/spec/share-group.md#4.2).
+"""A share-partition at its leader: how the state of its records (`in_flight`) is loaded, and how
+changes of it are made durable (docs/spec/share-group.md#4.2).
 
 Changes are written one after the other. Those that come while a write is under way go together with
 the next one. A change counts only once it is durable; if it cannot be written it is undone.
@@ -8,7 +8,7 @@ the next one. A change counts only once it is durable; if it cannot be written i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -16,20 +16,24 @@ from msgspec import Struct
 
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
 from groupd.coordinator.share_partitions.counts import ShareCounts, ShareEvent
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.in_flight import (
-    Acquisition,
+    DeadLetters,
+    FinishedRecords,
     InFlightRecords,
     InvalidShareState,
-    LogBatch,
     PendingWrite,
+    without,
 )
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import AcknowledgementBatch, AcquiredRecords
 from groupd.protocol.messages.share_state import (
+    AVAILABLE,
     NO_OFFSET,
     AskedShareState,
     ReadShareGroupStateRequest,
@@ -58,16 +62,18 @@ _SEEN_BY_MEMBERS = {
 }
 """Codes of the persister -> what members get; UNKNOWN_SERVER_ERROR for all others."""
 
-_GONE = frozenset(
-    {_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-)
+_GONE = frozenset({_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Errors of a write after which the share-partition is loaded anew."""
+
+
+Bury = Callable[["SharePartition", Sequence[DeadLetters]], Awaitable[None]]
 
 
 class ShareSurroundings(Struct, frozen=True):
     """What a share-partition needs. `settings(group id)`: the settings of a group, as they are now.
-    `start(work)`: runs a coroutine as a task. `settled`: called with a share-partition whose locks
-    or writes have become fewer."""
+    `start(work)`: runs a coroutine as a task. `settled`: called with a share-partition that was
+    loaded, or has nothing more to write. `bury(letters)`: returns when records are in the
+    dead-letter queue, or cannot be put there."""
 
     persister: Persister
     clock: Clock
@@ -76,10 +82,20 @@ class ShareSurroundings(Struct, frozen=True):
     counts: ShareCounts
     start: Callable[[Coroutine[Any, Any, None]], None]
     settled: Callable[[SharePartition], None]
+    bury: Bury
 
 
 Durable = asyncio.Future[ApiError | None]
 """Done when a change is durable (None) or has been undone (the error)."""
+
+
+class _Change(Struct, frozen=True):
+    """A change that is to be written. `release`: what to call it for people if it makes records
+    available."""
+
+    write: PendingWrite
+    durable: Durable
+    release: str
 
 
 class SharePartition:
@@ -110,7 +126,8 @@ class SharePartition:
         self._state_epoch = 0
         self._wakes = 0
         self._waiters: set[asyncio.Event] = set()
-        self._unwritten: list[tuple[PendingWrite, Durable]] = []
+        self._unwritten: list[_Change] = []
+        self._burials = 0
         self._writing = False
         around.start(self._load())
 
@@ -141,7 +158,7 @@ class SharePartition:
         """Whether nothing would be lost with it but what is durable: no record is locked, and no
         change is on its way."""
         records = self.records
-        if self._writing or self._unwritten or records is None:
+        if records is None or self._writing or self._burials:
             return False
         return records.next_lock_ms is None
 
@@ -159,6 +176,7 @@ class SharePartition:
         except ApiError as error:
             self.close(error)
         else:
+            self._bury()
             self.wake()
         around.counts.loads += 1
         around.counts.load_ms += around.clock.monotonic_ms() - begun_ms
@@ -175,7 +193,13 @@ class SharePartition:
         if start_offset == NO_OFFSET:
             start_offset = await self._first_offset()
         try:
-            return InFlightRecords(start_offset, found.batches)
+            settings = self._around.settings(self.group_id)
+            return InFlightRecords(
+                start_offset,
+                found.batches,
+                settings.delivery_count_limit,
+                dead_letters=settings.has_dead_letters,
+            )
         except InvalidShareState as error:
             log.error(
                 "the state of a share-partition is damaged",
@@ -255,23 +279,21 @@ class SharePartition:
         known = max(first - 1, records.end_offset if records.in_flight else 0)
         return first, known + min(max_records, max(0, max_record_locks - records.in_flight))
 
-    def is_next(self, offset: int) -> bool:
-        """Whether `offset` is still the one to read from: records may have been released while it
-        was read."""
-        return not self.closed and self.records is not None and self.records.next_offset == offset
-
     def acquire(
-        self, asked: Acquisition, found: Sequence[LogBatch], aborted: Sequence[LogBatch]
+        self,
+        asked: Acquisition,
+        read_from: int,
+        found: Sequence[LogBatch],
+        aborted: Sequence[LogBatch],
     ) -> Sequence[AcquiredRecords]:
-        """Lock records for a member. `found`: the record batches of the log from the next offset
-        on. `aborted`: those of them that belong to aborted transactions; their records are
-        archived."""
+        """Lock records for a member. `found`: the record batches that were read from the offset
+        `read_from` on. `aborted`: those of them that belong to aborted transactions; their records
+        are archived."""
         assert self.records is not None
-        acquired = self.records.acquire(asked, found)
+        acquired = self.records.acquire(asked, read_from, found)
         if aborted:
-            acquired, archived = split_by(acquired, aborted)
-            if archived:
-                self._write(self.records.archive(archived))
+            self._write(self.records.archive(aborted))
+            acquired = without(acquired, aborted)
         self._moved(self)
         return acquired
 
@@ -300,7 +322,7 @@ class SharePartition:
                 batches,
                 settings.delivery_count_limit,
                 renew_until_ms=renew_until_ms,
-                dead_letters=bool(settings.dead_letter_topic),
+                dead_letters=settings.has_dead_letters,
             )
         )
 
@@ -312,54 +334,55 @@ class SharePartition:
                 self.records.release(
                     member_id,
                     settings.delivery_count_limit,
-                    dead_letters=bool(settings.dead_letter_topic),
+                    dead_letters=settings.has_dead_letters,
                 )
             )
 
     def expire(self, now_ms: int) -> None:
         """Release records that were locked for too long."""
-        if self.records is not None and not self.closed:
-            settings = self._around.settings(self.group_id)
-            self._write(
-                self.records.expire(
-                    now_ms,
-                    settings.delivery_count_limit,
-                    dead_letters=bool(settings.dead_letter_topic),
-                )
-            )
+        if self.records is None or self.closed:
+            return
+        settings = self._around.settings(self.group_id)
+        write = self.records.expire(
+            now_ms, settings.delivery_count_limit, dead_letters=settings.has_dead_letters
+        )
+        count = sum([one.last_offset - one.first_offset + 1 for one in write.batches])
+        self.lock_timeouts += count
+        self._around.counts.lock_timeouts += count
+        self._write(write, "expired")
+        self._bury()
+        self.wake()
 
     # Writing ------------------------------------------------------------------------------
 
-    def _write(self, write: PendingWrite) -> Durable:
+    def _write(self, write: PendingWrite, release: str = "released") -> Durable:
         durable: Durable = asyncio.get_running_loop().create_future()
-        if not write.batches and not self._writing:
-            self._finish([(write, durable)], None)
-        else:
-            self._unwritten.append((write, durable))
-            if not self._writing:
-                self._writing = True
-                self._around.start(self._write_all())
+        change = _Change(write, durable, release)
+        if not write.batches:
+            self._finish([change], None)
+            return durable
+        self._unwritten.append(change)
+        if not self._writing:
+            self._writing = True
+            self._around.start(self._write_all())
         self._moved(self)
         return durable
 
     async def _write_all(self) -> None:
         try:
             while self._unwritten:
-                writes, self._unwritten = self._unwritten, []
+                changes, self._unwritten = self._unwritten, []
                 error = None
                 try:
-                    await self._persist([write for write, _ in writes])
+                    await self._persist([change.write for change in changes])
                 except ApiError as failed:
                     error = failed
-                self._finish(writes, error)
+                self._finish(changes, error)
         finally:
             self._writing = False
         self._around.settled(self)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:
-        batches = tuple([batch for write in writes for batch in write.batches])
-        if not batches:
-            return
         last = writes[-1]
         written = WrittenShareState(
             self.partition.partition,
@@ -367,54 +390,73 @@ class SharePartition:
             self._leader_epoch,
             last.start_offset,
             last.delivery_complete_count,
-            batches,
+            tuple([batch for write in writes for batch in write.batches]),
         )
         topic = ShareStateTopic(self.partition.topic_id, (written,))
         await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))
 
-    def _finish(
-        self, writes: Iterable[tuple[PendingWrite, Durable]], error: ApiError | None
-    ) -> None:
+    def _finish(self, changes: Sequence[_Change], error: ApiError | None) -> None:
+        """These changes are durable, or have failed."""
         records = self.records
         assert records is not None
         before = records.position
-        now = self._around.clock.now()
-        settings = self._around.settings(self.group_id)
-        for write, durable in writes:
+        for change in changes:
             if error is None:
-                self._tell(records.confirm(write))
+                self._tell(records.confirm(change.write))
+                self._tell_released(change)
             else:
-                records.undo(
-                    write,
-                    now.monotonic_ms,
-                    settings.delivery_count_limit,
-                    dead_letters=bool(settings.dead_letter_topic),
-                )
-            if not durable.done():
-                durable.set_result(error)
+                self._tell(records.undo(change.write))
+            change.durable.set_result(error)
+        self._bury()
+        self._moved(self)
         if error is not None and error.code in _GONE:
             self.close()
         elif records.position != before:
             self.wake()
-        self._moved(self)
 
+    # Dead letters and events --------------------------------------------------------------
 
-def split_by(
-    acquired: Sequence[AcquiredRecords], ranges: Sequence[LogBatch]
-) -> tuple[list[AcquiredRecords], list[LogBatch]]:
-    """What of `acquired` lies outside of `ranges`, and what lies inside; both are ascending."""
-    outside: list[AcquiredRecords] = []
-    inside: list[LogBatch] = []
-    for one in acquired:
-        offset = one.first_offset
-        for first, last in ranges:
-            if last < offset or first > one.last_offset:
-                continue
-            if first > offset:
-                outside.append(AcquiredRecords(offset, first - 1, one.delivery_count))
-            until = min(last, one.last_offset)
-            inside.append((max(first, offset), until))
-            offset = until + 1
-        if offset <= one.last_offset:
-            outside.append(AcquiredRecords(offset, one.last_offset, one.delivery_count))
-    return outside, inside
+    def _bury(self) -> None:
+        """Copy records that are not delivered any more to the dead-letter queue, if there are."""
+        assert self.records is not None
+        letters = self.records.to_dead_letter()
+        if letters:
+            self._burials += 1
+            self._around.start(self._buried(letters))
+
+    async def _buried(self, letters: Sequence[DeadLetters]) -> None:
+        try:
+            await self._around.bury(self, letters)
+        finally:
+            self._burials -= 1
+        if self.records is not None and not self.closed:
+            ranges = [(one.first_offset, one.last_offset) for one in letters]
+            self._write(self.records.dead_lettered(ranges))
+        self._around.settled(self)
+
+    def _tell(self, finished: Iterable[FinishedRecords]) -> None:
+        for one in finished:
+            if one.end is DeliveryEnd.ACCEPTED:
+                self._event(one.first_offset, one.last_offset, "accepted")
+            else:
+                self._event(one.first_offset, one.last_offset, "archived", one.end.value)
+
+    def _tell_released(self, change: _Change) -> None:
+        for batch in change.write.batches:
+            if batch.delivery_state == AVAILABLE:
+                self._event(batch.first_offset, batch.last_offset, change.release)
+
+    def _event(self, first_offset: int, last_offset: int, what: str, why: str = "") -> None:
+        around, partition = self._around, self.partition
+        around.counts.events.append(
+            ShareEvent(
+                around.clock.now().wall_ms,
+                self.group_id,
+                partition.topic_id,
+                partition.partition,
+                first_offset,
+                last_offset,
+                what,
+                why,
+            )
+        )

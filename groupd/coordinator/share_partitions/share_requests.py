@@ -33,7 +33,9 @@ from groupd.coordinator.share_partitions.attempts import (
 )
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
+from groupd.coordinator.share_partitions.in_flight import DeadLetters
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
+from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_sessions import (
     ShareSession,
     ShareSessionKey,
@@ -107,6 +109,7 @@ class ShareRequests:
             self._settings,
             lambda group_id: self.sessions.of_group(group_id) > 0,
             self.counts,
+            self._bury,
         )
         self._acknowledging = Acknowledging(self.leaders, plane, clock)
         self.routes: Mapping[type, DataRoute] = {
@@ -120,6 +123,9 @@ class ShareRequests:
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""
         await self.leaders.close()
+
+    async def _bury(self, share: SharePartition, letters: Sequence[DeadLetters]) -> None:
+        return None
 
     # ShareFetch ---------------------------------------------------------------------------
 
@@ -224,9 +230,7 @@ class ShareRequests:
             begun.until_ms,
             lambda: self.sessions.has(session) and session.epoch == begun.epoch,
         )
-        reader = ShareReader(
-            self._plane, self.leaders, self._clock, self._elapsed, asked, pace
-        )
+        reader = ShareReader(self._plane, self.leaders, self._clock, self._elapsed, asked, pace)
         found = await self._plane.long_polls.poll(
             reader.look,
             context.token,
@@ -342,8 +346,8 @@ class ShareRequests:
     def _released(self, session: ShareSession) -> Steps[None]:
         group_id, member_id = session.key
         for some in chunks(session.targets, REQUEST_ITEMS):
-            for topic_id, partition in some:
-                share = self.leaders.get(group_id, topic_id, partition)
+            for key in some:
+                share = self.leaders.get(group_id, key)
                 if share is not None:
                     share.release(member_id)
             yield
