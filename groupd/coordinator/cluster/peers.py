@@ -25,6 +25,7 @@ from groupd.client.connection import (
 from groupd.client.errors import REFUSED, CallFailed
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.protocol.messages.data import ProduceRequest
 from groupd.protocol.messages.producers import WriteTxnMarkersRequest
 from groupd.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
@@ -50,6 +51,7 @@ RECONNECT_MS = 100
 
 VERSIONS: Mapping[type, int] = {
     AddPartitionsToTxnRequest: 5,
+    ProduceRequest: 12,  # the last version that names topics by name
     WriteTxnMarkersRequest: 2,
     InitializeShareGroupStateRequest: 0,
     ReadShareGroupStateRequest: 0,

@@ -14,8 +14,11 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_share_assignor
 from groupd.coordinator.core.shard import shard_maker
+from groupd.coordinator.core.types import OutsideCall
 from groupd.coordinator.host import Host
+from groupd.coordinator.lag.share_offsets import ShareOffsets, first_error
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
@@ -32,6 +35,7 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_partitions.share_requests import ShareRequests
 from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.share_state.handlers import share_state_handlers
 from groupd.coordinator.share_state.retries import NOT_NOW, NOT_THERE, PatientPersister
@@ -41,6 +45,7 @@ from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_routes
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
@@ -104,21 +109,17 @@ class DaemonParts:
         plane = self.data_plane = self._make_data_plane()
         changes.on_forget.append(plane.producer_ids.forget)
         # A queue of its own, because a recording does not repeat the lag.
-        self.log_ends = StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            store,
-            LongWork(),
-            config.produce_unpacked_max_bytes,
-            shared=member is not None,
-        )
+        self.log_ends = self._make_log_ends(LongWork())
         """Where the logs of topics end, for the lag of groups."""
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
         self.share_state = self._make_share_coordinator()
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(self.share_state)
         """How everything on this node reaches the state of share-partitions."""
-        self.broker.calls.add("share-state", lambda call: self.persister.ask(call.request))
+        self._answer_share_groups()
+        self.share_partitions = self._make_share_partitions()
+        """The leaders of share-partitions, and the requests of their members."""
+        self.broker.tasks.routes.update(self.share_partitions.routes)
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -158,7 +159,12 @@ class DaemonParts:
         security = self.security
         return Broker(
             self.config,
-            shard_maker(self.config, assignors, self._host.new_id),
+            shard_maker(
+                self.config,
+                assignors,
+                load_share_assignor(self.config.share_assignors),
+                self._host.new_id,
+            ),
             self.store,
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
@@ -268,15 +274,54 @@ class DaemonParts:
         self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
         return coordinator
 
-    def _make_persister(self) -> Persister:
-        member = self._member
-        if member is None:
-            return PatientPersister(self.share_state, self.clock, NOT_NOW)
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(self.share_state, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config)
         member.closing.append(routed.close)
-        return PatientPersister(routed, self.clock, NOT_THERE)
+        return routed
+
+    def _make_share_partitions(self) -> ShareRequests:
+        plane, member = self.data_plane, self._member
+        shares = ShareRequests(self.config, plane, self.persister, self.clock, self._host.elapsed())
+        if member is not None:
+            from groupd.coordinator.cluster.routed_produce import RoutedProduce
+
+            here = shares.dead_letters.produce_here
+            shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
+        return shares
+
+    def _make_log_ends(self, work: LongWork) -> StoredEnds:
+        plane = self.data_plane
+        return StoredEnds(
+            plane.catalogue,
+            plane.partitions,
+            self.store,
+            work,
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
+        )
+
+    def _answer_share_groups(self) -> None:
+        """Let the share coordinator answer the calls of share groups, and requests about their
+        offsets."""
+        broker, persister = self.broker, self.persister
+        offsets = ShareOffsets(broker, persister, self._make_log_ends(broker.work))
+        broker.tasks.routes.update(plain(offsets.handlers))
+
+        async def delete(call: OutsideCall) -> ErrorCode:
+            return first_error((await persister.ask(call.request)).topics)
+
+        broker.calls.add("share-state-deletion", delete)
+        broker.calls.add("share-positions", offsets.positions)
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
@@ -323,6 +368,7 @@ class DaemonParts:
     async def finish(self) -> None:
         """Refuse new requests. What is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
+        await self.share_partitions.close()
         for coordinator in reversed(self.coordinators.values()):
             if coordinator is not self.broker:
                 await coordinator.close()

@@ -16,12 +16,12 @@ from groupd.storage.log import LogState, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
-Apply = Callable[[bytes, bytes | None, int], None]
+ApplyRecord = Callable[[bytes, bytes | None, int], None]
 """(key, value, offset): applies a record. Raises CorruptRecord or ValueError if it cannot be
 decoded, and UnknownRecordType for a record of a newer version, which is skipped."""
 
 
-async def replay_log(logs: PartitionLogs, state: LogState, apply: Apply) -> int:
+async def replay_log(logs: PartitionLogs, state: LogState, apply: ApplyRecord) -> int:
     """Apply all records of an open log in order. Returns how many they were. Raises LogError, and
     LoadFailed if a record cannot be decoded: if it were skipped a decision would be undone."""
     offset, applied = state.start_offset, 0
@@ -36,7 +36,7 @@ async def replay_log(logs: PartitionLogs, state: LogState, apply: Apply) -> int:
     return applied
 
 
-async def replay_rows(name: str, rows: Iterable[StoredBatch], apply: Apply) -> int:
+async def replay_rows(name: str, rows: Iterable[StoredBatch], apply: ApplyRecord) -> int:
     """Apply the records of these rows of the log `name`; other work gets a turn in between. Returns
     how many they were. Raises LoadFailed."""
     applied = since = 0
@@ -57,7 +57,7 @@ async def replay_rows(name: str, rows: Iterable[StoredBatch], apply: Apply) -> i
     return applied
 
 
-def _applied(apply: Apply, record: BatchRecord) -> bool:
+def _applied(apply: ApplyRecord, record: BatchRecord) -> bool:
     if record.key is None:
         return False
     try:

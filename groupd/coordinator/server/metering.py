@@ -161,7 +161,7 @@ class RequestMeter:
         return throttle_ms
 
     def framed(self, reply: Any, size: int) -> None:
-        """Counts the `size` bytes of a reply if it answers a Fetch or ShareFetch that has not been refused. The
+        """Counts the `size` bytes of a reply to a Fetch or ShareFetch that was not refused. The
         bytes of its records have been counted already."""
         limit = self._limits.fetch
         if limit is not None and isinstance(reply, _FETCHED) and not reply.throttle_ms:

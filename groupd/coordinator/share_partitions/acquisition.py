@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from groupd.coordinator.share_partitions.locks import RecordLock
+from groupd.coordinator.share_partitions.locks import RecordLock, joined
 from groupd.coordinator.share_partitions.runs import ACQUIRED, AVAILABLE, OffsetRun, OffsetRuns
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, AcquiredRecords
 
@@ -46,7 +46,7 @@ class Taking:
 
     def lock(self) -> RecordLock:
         """The lock on all that was acquired."""
-        self._lock.ranges = tuple((one.first_offset, one.last_offset) for one in self.acquired)
+        self._lock.ranges = joined((one.first_offset, one.last_offset) for one in self.acquired)
         self._lock.held = sum(last - first + 1 for first, last in self._lock.ranges)
         return self._lock
 
@@ -64,7 +64,8 @@ class Taking:
             if base > last:
                 break
             if base - first >= self._asked.batch_size:
-                self._add_new(first, base - 1, base - 1)
+                before = base - 1
+                self._add_new(first, before, before)
                 first = base
         self._add_new(first, last, last)
         return last

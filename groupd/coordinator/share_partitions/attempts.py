@@ -148,7 +148,7 @@ class ShareReader:
                 self._shares[target] = share
         except (ApiError, LogError) as error:
             self._fail(target, topic, error, attempt)
-            attempt.complete = not self._first
+            attempt.complete = attempt.complete or not self._first
             return
         attempt.seen[share] = share.position
         if share.begin_reading(self._asked.settings.max_record_locks):
@@ -204,10 +204,12 @@ class ShareReader:
                 )
             except ApiError:
                 # OFFSET_OUT_OF_RANGE: records were deleted. As in Kafka that is no error for
-                # members, and the next request goes on behind them.
-                if not share.closed:
-                    share.log_start_moved(share.partition.start_offset)
-                attempt.complete = True
+                # members, and the next request goes on behind them. An offset behind the end is not
+                # there yet: a group may be told to begin anywhere.
+                start_offset = share.partition.start_offset
+                if offset < start_offset and not share.closed:
+                    share.log_start_moved(start_offset)
+                    attempt.complete = True
                 continue
             except LogError as error:
                 self._fail(target, None, error, attempt)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from groupd.coordinator.share_partitions.acknowledgements import spans_of_types
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, Taking
-from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
+from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
 from groupd.coordinator.share_partitions.runs import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -47,13 +47,15 @@ class InvalidShareState(ValueError):
 class PendingWrite(Struct, frozen=True, eq=False):
     """What is to be written to the persister, with the values of the moment. If `batches` is empty
     nothing needs to be written. In each case `InFlightRecords.confirm` or `undo` is called with it
-    afterwards. `number`, `ranges`: which offsets wait for this write."""
+    afterwards. `number`, `ranges`: which offsets wait for this write. `stays`: their states remain
+    even if it fails."""
 
     batches: tuple[ShareStateBatch, ...]
     start_offset: int
     delivery_complete_count: int
     number: int = 0
     ranges: Sequence[LogBatch] = ()
+    stays: bool = False
 
 
 class FinishedRecords(Struct, frozen=True):
@@ -217,7 +219,11 @@ class InFlightRecords:
         order and without those beyond the high watermark or the last stable offset."""
         if not found or asked.max_records <= 0 or found[-1][1] < self.start_offset:
             return []
-        self._archive_compacted(read_from, found[0][0] - 1)
+        if read_from < found[0][0]:
+            # What is in between is not in the log any more.
+            if self._gap is not None:
+                self._gap = max(self._gap, found[0][0])
+            self._archive(read_from, found[0][0] - 1, (AVAILABLE,), DeliveryEnd.GAP)
         first, last = max(found[0][0], self.start_offset), found[-1][1]
         left = min(asked.max_records, asked.max_record_locks - self.in_flight)
         if left <= 0:
@@ -247,19 +253,14 @@ class InFlightRecords:
             batch = list(runs)
             if self._gap is not None and max(seen, self._gap) < batch[0].first:
                 seen = taking.take_new(max(seen, self._gap), batch[0].first - 1) + 1
-            if taking.left <= 0:
-                return seen
+                if taking.left <= 0:
+                    return seen
             seen = batch[-1].last + 1
-            if not taking.take_batch(batch, first, last):
+            if not taking.take_batch(batch, first, last) or taking.left <= 0:
                 return seen
         if taking.left > 0 and seen <= last:
             seen = taking.take_new(seen, last) + 1
         return seen
-
-    def _archive_compacted(self, first: int, last: int) -> None:
-        """Records that a read from `first` did not find are not in the log any more."""
-        if first <= last:
-            self._archive(first, last, (AVAILABLE,), DeliveryEnd.GAP)
 
     # Acknowledging ----------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class InFlightRecords:
         return asked
 
     def _renew(self, member_id: str, ranges: Sequence[LogBatch], until_ms: int) -> None:
-        lock = RecordLock(member_id, until_ms, tuple(ranges), 0)
+        lock = RecordLock(member_id, until_ms, joined(ranges), 0)
         for first, last in ranges:
             for run in self._runs.between(first, last):
                 if run.state == ACQUIRED and run.lock is not None:
@@ -377,17 +378,17 @@ class InFlightRecords:
 
     def expire(self, now_ms: int, delivery_count_limit: int, *, dead_letters: bool) -> PendingWrite:
         """Release what is held by locks that are over at `now_ms`. Others may acquire the records
-        at once, and `undo` changes nothing of that. Records that wait for a write are left to
-        it."""
+        at once. Records that wait for a write are left to it."""
         changed: list[OffsetRun] = []
         for lock in self._locks.pop_over(now_ms):
             for run in self._held(lock):
                 self._let_go(run, delivery_count_limit, dead_letters)
                 self._unlock(run)
                 changed.append(run)
-        self._arrived(changed)
+        write = self._write_anyway(changed)
+        self._arrived([run for run in changed if run.state == AVAILABLE])
         self._find_next()
-        return self._write(changed)
+        return write
 
     def _held(self, lock: RecordLock) -> Iterator[OffsetRun]:
         for first, last in lock.ranges:
@@ -415,6 +416,8 @@ class InFlightRecords:
         their lock is over by now, `next_lock_ms` is in the past and `expire` releases them. What
         `expire`, `archive`, `log_start_moved` and `dead_lettered` have done stays. Returns as
         `confirm`."""
+        if write.stays:
+            return self.confirm(write)
         for run in self._waiting(write):
             if run.complete:
                 self.delivery_complete_count -= len(run)
@@ -433,17 +436,15 @@ class InFlightRecords:
                     yield run
 
     def _write(
-        self, changed: list[OffsetRun], ranges: Sequence[LogBatch] | None = None
+        self, changed: list[OffsetRun], ranges: Sequence[LogBatch], *, stays: bool = False
     ) -> PendingWrite:
-        """A write of the states of these runs, which wait for it if `ranges` is given."""
-        number = 0
-        if ranges is not None:
-            self._writes = number = self._writes + 1
+        """A write of the states of these runs, which wait for it. `ranges`: where they are."""
+        self._writes += 1
         changed.sort(key=attrgetter("first"))
         batches: list[ShareStateBatch] = []
         first = last = state = count = -1
         for run in changed:
-            run.write = number
+            run.write = self._writes
             if run.first == last + 1 and run.state == state and run.delivery_count == count:
                 last = run.last
                 continue
@@ -456,9 +457,20 @@ class InFlightRecords:
             tuple(batches),
             self.start_offset,
             self.delivery_complete_count,
-            number,
-            ranges or (),
+            self._writes,
+            ranges,
+            stays,
         )
+
+    def _write_anyway(self, changed: list[OffsetRun]) -> PendingWrite:
+        """As `_write`, but the states stay even if it fails. So those that are AVAILABLE need not
+        wait; the others do, because the start offset moves after the write."""
+        ranges = [(run.first, run.last) for run in changed if run.state != AVAILABLE]
+        write = self._write(changed, ranges, stays=True)
+        for run in changed:
+            if run.state == AVAILABLE:
+                run.write = 0
+        return write
 
     # What ends without an acknowledgement -----------------------------------------------------
 
@@ -468,7 +480,7 @@ class InFlightRecords:
         of what was acquired, with `without`."""
         for first, last in ranges:
             self._archive(first, last, (ACQUIRED, AVAILABLE), DeliveryEnd.ABORTED)
-        return self._write([])
+        return self._write([], ())
 
     def _archive(self, first: int, last: int, states: tuple[int, ...], end: DeliveryEnd) -> None:
         for run in self._runs.exactly(first, last):
@@ -496,7 +508,7 @@ class InFlightRecords:
             self.start_offset = offset
             self.position += 1
             self._settle()
-        return self._write([])
+        return self._write([], ())
 
     # Dead letters -----------------------------------------------------------------------------
 
@@ -513,9 +525,8 @@ class InFlightRecords:
             for run in self._runs.exactly(first, last):
                 if run.state == ARCHIVING and not run.write:
                     self._change(run, ARCHIVED, run.end)
-                    self._finish(run)
                     changed.append(run)
-        return self._write(changed)
+        return self._write_anyway(changed)
 
     # Changes of runs --------------------------------------------------------------------------
 

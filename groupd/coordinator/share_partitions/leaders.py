@@ -16,6 +16,7 @@ from groupd.coordinator.core.slices import REQUEST_ITEMS, Steps, chunks
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.request_tasks import CLOSE_TIMEOUT_S
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.share_partition import (
@@ -167,6 +168,8 @@ class ShareLeaders:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait until what is on its way to the persister is written."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        """Wait until what is on its way to the persister is written. After `CLOSE_TIMEOUT_S` the
+        rest is given up."""
+        if self._tasks:
+            for task in (await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT_S))[1]:
+                task.cancel()

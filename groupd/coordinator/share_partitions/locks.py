@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
 
 EMPTY_LOCKS = 64
 """How many locks that hold nothing any more may be in the queue, beside as many as hold
@@ -30,6 +31,17 @@ class RecordLock:
         return self.until_ms < other.until_ms
 
 
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges, which are in order, with neighbours made one."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and found[-1][1] + 1 == first:
+            found[-1] = found[-1][0], last
+        else:
+            found.append((first, last))
+    return found
+
+
 class RecordLocks:
     """The locks of one share-partition, by member and by time. There are never more than there are
     records in flight, because a lock that holds nothing is forgotten."""
@@ -41,6 +53,10 @@ class RecordLocks:
         self._queue: list[RecordLock] = []
         """A heap. Locks that hold nothing stay in it for a while."""
         self._empty = 0
+
+    def __len__(self) -> int:
+        """How many are kept, with those that hold nothing."""
+        return len(self._queue)
 
     def add(self, lock: RecordLock) -> None:
         self._of_member.setdefault(lock.member_id, {})[lock] = None
@@ -65,7 +81,7 @@ class RecordLocks:
             self._empty += 1
             if self._empty > EMPTY_LOCKS + len(self._queue) // 2:
                 self._queue = [queued for queued in self._queue if queued.held]
-                heapify(self._queue)
+                self._queue.sort(key=attrgetter("until_ms"))  # sorted, so it is a heap
                 self._empty = 0
 
     def of_member(self, member_id: str) -> list[RecordLock]:

@@ -32,10 +32,9 @@ from groupd.coordinator.share_partitions.attempts import (
     ShareReader,
 )
 from groupd.coordinator.share_partitions.counts import ShareCounts
+from groupd.coordinator.share_partitions.dead_letters import DeadLetterQueues
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
-from groupd.coordinator.share_partitions.in_flight import DeadLetters
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
-from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_sessions import (
     ShareSession,
     ShareSessionKey,
@@ -100,8 +99,10 @@ class ShareRequests:
         self._plane = plane
         self._clock = clock
         self._elapsed = elapsed
+        self._defaults = settings_of(config, None)
         self.counts = ShareCounts()
         self.sessions = ShareSessions(config.share_max_share_sessions, self._group_left)
+        self.dead_letters = DeadLetterQueues(config, plane, clock, self._settings, self.counts)
         self.leaders = ShareLeaders(
             plane,
             persister,
@@ -109,7 +110,7 @@ class ShareRequests:
             self._settings,
             lambda group_id: self.sessions.of_group(group_id) > 0,
             self.counts,
-            self._bury,
+            self.dead_letters.bury,
         )
         self._acknowledging = Acknowledging(self.leaders, plane, clock)
         self.routes: Mapping[type, DataRoute] = {
@@ -118,14 +119,12 @@ class ShareRequests:
         }
 
     def _settings(self, group_id: str) -> ShareGroupSettings:
-        return settings_of(self._config, self._plane.group_overrides.of(group_id))
+        overrides = self._plane.group_overrides.of(group_id)
+        return settings_of(self._config, overrides) if overrides else self._defaults
 
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""
         await self.leaders.close()
-
-    async def _bury(self, share: SharePartition, letters: Sequence[DeadLetters]) -> None:
-        return None
 
     # ShareFetch ---------------------------------------------------------------------------
 

@@ -14,14 +14,14 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
 from groupd.coordinator.runtime.loader import READ_BYTES
-from groupd.coordinator.runtime.log_replay import Apply, replay_rows
+from groupd.coordinator.runtime.log_replay import ApplyRecord, replay_rows
 from groupd.coordinator.transactions.metadata import TransactionMetadata, from_value
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.records.transaction_records import decode_key
 from groupd.storage.log import LogCorrupt, MeasuredLogs
 
 
-def into(table: TransactionTable) -> Apply:
+def into(table: TransactionTable) -> ApplyRecord:
     """Returns a function that applies a record of transactional ids to `table`."""
 
     def apply(key: bytes, value: bytes | None, offset: int) -> None:

@@ -127,6 +127,15 @@ def _marker(names: Names) -> Mapping[str, Any]:
     return {"markers": [{"producer_id": 1, "transaction_result": True, "topics": topics}]}
 
 
+def _shared(names: Names) -> Mapping[str, Any]:
+    fields = ("state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
+    partitions = [
+        {"partition": number, **dict.fromkeys(fields, 1), "state_batches": []} for number in (0, 99)
+    ]
+    topics = [{"topic_id": names.topic_id, "partitions": partitions}]
+    return {"group_id": names.group, "topics": topics}
+
+
 def _configs(resource_type: int, name: Callable[[Names], str]) -> Fields:
     def fields(names: Names) -> Mapping[str, Any]:
         configs = [{"name": "no.such.key", "value": "1", "config_operation": 0}]
@@ -332,6 +341,16 @@ ROWS = (
         ("WRITE X",),
     ),
     Row("WriteTxnMarkers", _marker, {"markers.topics.partitions": CLUSTER}, ("CLUSTER_ACTION C",)),
+    *[
+        Row(api, _shared, {"topics.partitions.error": CLUSTER}, ("CLUSTER_ACTION C",), by_id=True)
+        for api in (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "WriteShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        )
+    ],
     Row(
         "DescribeTransactions",
         lambda names: {"transactional_ids": [names.txn]},
