@@ -41,15 +41,16 @@ TRACED = Path(__file__).with_name("traced.py")
 GROUP = "in-flight"
 CORRELATION = 4
 """The bytes of the correlation id before the tagged fields of a reply."""
-LOCK_MS = 1000
-"""How long records are locked where they are to expire."""
+LOCK_MS, SHORT_LOCK_MS = 30_000, 2_000
+"""How long records are locked, and how long where the locks are to expire."""
+ROUNDS = 20
 AFTER_S = 0.5
 """A phase is watched for so long after its requests have been answered."""
 HOLD_S = 5.0
 ASKED_TIMEOUT_S = 60.0
 LIMITS: Mapping[str, str] = {
     **SETTINGS,
-    "group.share.min.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.min.record.lock.duration.ms": "1000",
     "group.share.delivery.count.limit": "10",
 }
 """So many deliveries that no record is delivered in a small company because it came back often."""
@@ -80,13 +81,14 @@ def measure_in_flight(plan: Plan) -> Iterator[Workload]:
     if plan.wants(stalls):
         for phase, stall_ms in _stalls(sizes):
             yield Workload(f"{stalls}, {phase}: longest piece of work", "ms", {GROUPD: [stall_ms]})
-    for how, batch_records, at_once in (
-        ("acquired in batches", 100, sizes.each),
-        ("acquired one by one", 10, 1),
+    few = Sizes(sizes.members, sizes.each // 10)
+    for held, how, batch_records, at_once in (
+        (sizes, "acquired in batches", 100, sizes.each),
+        (few, "acquired one by one", 10, 1),
     ):
-        name = f"Share group, {flight}, {how}"
+        name = f"Share group, {held.records:,} records in flight, {how}"
         if plan.wants(name):
-            samples = {GROUPD: [_bytes_each(sizes, batch_records, at_once)]}
+            samples = {GROUPD: [_bytes_each(held, batch_records, at_once)]}
             yield Workload(name, "bytes a record", samples)
 
 
@@ -107,7 +109,7 @@ def _stalls(sizes: Sizes) -> Iterator[tuple[str, float]]:
 
 
 class _Members:
-    """Members with a connection each, who all ask at once."""
+    """Members with a connection each, who ask at once."""
 
     def __init__(self, address: Address, sizes: Sizes) -> None:
         self._address = address
@@ -117,8 +119,8 @@ class _Members:
         self._sockets = [
             FrameSocket(port, host, timeout_s=ASKED_TIMEOUT_S) for _ in range(sizes.members)
         ]
-        self._epoch = -1
-        self._held: Sequence[list[Range]] = ()
+        self._epochs = [0] * sizes.members
+        self._held: list[list[Range]] = [[] for _ in range(sizes.members)]
 
     def phases(self) -> Iterator[tuple[str, Callable[[], None]]]:
         each = self._sizes.each
@@ -129,37 +131,58 @@ class _Members:
         )
         yield "released ones are acquired", lambda: self._acquire(each // 2)
         yield "all are released", lambda: self._acknowledge(bytes((RELEASE,)))
-        with WireClient(*self._address) as client:
-            set_config(client, GROUP, "share.record.lock.duration.ms", str(LOCK_MS))
-        yield "all locks expire", self._expire
-        with WireClient(*self._address) as client:
-            set_config(client, GROUP, "share.record.lock.duration.ms", "30000")
+        self._lock_for(SHORT_LOCK_MS)
+        self._acquire(each // 2)
+        yield "all locks expire", lambda: time.sleep(SHORT_LOCK_MS / 1000)
+        self._lock_for(LOCK_MS)
+        self._forget()
         self._acquire(each // 2)
         yield "all connections are closed", self._close
 
-    def _ask(self, frames: Sequence[bytes]) -> list[bytes]:
-        for connection, frame in zip(self._sockets, frames, strict=True):
-            connection.socket.sendall(frame)
-        return [connection.frame()[CORRELATION:] for connection in self._sockets]
+    def _lock_for(self, lock_ms: int) -> None:
+        with WireClient(*self._address) as client:
+            set_config(client, GROUP, "share.record.lock.duration.ms", str(lock_ms))
+
+    def _ask(self, frames: Mapping[int, bytes]) -> Iterator[tuple[int, bytes]]:
+        """Sends frames of members, all at once, and yields their replies."""
+        for index, frame in frames.items():
+            self._epochs[index] += 1
+            self._sockets[index].socket.sendall(frame)
+        for index in frames:
+            yield index, self._sockets[index].frame()[CORRELATION:]
 
     def _acquire(self, each: int) -> None:
-        self._epoch += 1
-        replies = self._ask([member.fetch(each, self._epoch) for member in self._members])
-        self._held = [acquired(reply) for reply in replies]
+        """Every member acquires so many records. What is left when others have been served, it asks
+        for again. Raises LoadFailed."""
+        for _ in range(ROUNDS):
+            wanted = {
+                index: each - sum(one.records for one in held)
+                for index, held in enumerate(self._held)
+            }
+            asked = {
+                index: self._members[index].fetch(records, self._epochs[index])
+                for index, records in wanted.items()
+                if records > 0
+            }
+            if not asked:
+                break
+            for index, reply in self._ask(asked):
+                self._held[index] += acquired(reply)
         _check_all(self._held, each * self._sizes.members)
 
     def _acknowledge(self, types: bytes) -> None:
-        self._epoch += 1
-        asked = [
-            member.acknowledge(held, types, self._epoch)
-            for member, held in zip(self._members, self._held, strict=True)
-        ]
-        for reply in self._ask(asked):
+        asked = {
+            index: member.acknowledge(held, types, self._epochs[index])
+            for index, (member, held) in enumerate(zip(self._members, self._held, strict=True))
+        }
+        for _, reply in self._ask(asked):
             check_acknowledged(reply)
+        self._forget()
 
-    def _expire(self) -> None:
-        self._acquire(self._sizes.each // 2)
-        time.sleep(LOCK_MS / 1000)
+    def _forget(self) -> None:
+        """Nobody holds anything any more."""
+        for held in self._held:
+            held.clear()
 
     def _close(self) -> None:
         for connection in self._sockets:
