@@ -132,12 +132,12 @@ def check_acknowledged(reply: bytes) -> None:
     _check(told.error, "ShareAcknowledge")
     for topic in told.topics:
         for one in topic.partitions:
-            _check(one.error, "ShareAcknowledge")
+            _check(one.error, "ShareAcknowledge", one.error_message)
 
 
-def _check(code: int, api: str) -> None:
+def _check(code: int, api: str, message: str | None = None) -> None:
     if code:
-        raise LoadFailed(f"error {ErrorCode(code).name} of {api}")
+        raise LoadFailed(f"error {ErrorCode(code).name} of {api}: {message or 'no message'}")
 
 
 def produce(address: Address, records: int, batch_records: int = PRODUCED_AT_ONCE) -> None:
