@@ -395,11 +395,12 @@ int main(int count, char **arguments) {
     run_until(began + (uint64_t)(seconds * 1e9));
     double took = (double)(now_ns() - began) / 1e9;
     cpu = cpu_seconds() - cpu;
-    if (hold > 0 && !busy) {
+    int holds = hold > 0 && !busy;
+    if (holds) {
         fprintf(stderr, "counting\n");
         usleep((useconds_t)(hold * 1e6));
     }
-    if (repeat || hold > 0) fprintf(stderr, "counted\n");
+    if (repeat || holds) fprintf(stderr, "counted\n");
     counting = 0;
     stopping = 1;
     uint64_t replies = counted;
