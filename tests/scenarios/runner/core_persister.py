@@ -80,7 +80,8 @@ class CorePersister:
         return ShareStateResult(number, error)
 
     def control(self, what: str, *more: str) -> None:
-        """`hold`; `answer` the held calls, and all from now on; `fail CODE {foo:1}`: these
+        """`hold`; `answer` the held calls, and all from now on (`answer {foo:0-2}`: brokers wait
+        until these partitions are initialized); `fail CODE {foo:1}`: these
         partitions, until the next `answer`; `down`, `up`; `state g {foo:0} start=10 count=5`."""
         if what == "hold":
             self._holds = True
