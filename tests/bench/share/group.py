@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_fetch import (
+    ACCEPT,
     BATCH_OPTIMIZED,
     RECORD_LIMIT,
     AcknowledgedPartition,
@@ -73,13 +74,10 @@ class ShareMember:
     name: str
     assigned: Assigned
 
-    def fetch(self, records: int, epoch: int = 0) -> bytes:
-        """A ShareFetch of all its partitions, as a whole frame, with the limits of a Java consumer.
-        `records`: how many it asks for; one alone is asked for in the mode that gives no more."""
-        topics = [
-            AcknowledgedTopic(topic_id, tuple(map(AcknowledgedPartition, partitions)))
-            for topic_id, partitions in self.assigned.items()
-        ]
+    def fetch(self, records: int, epoch: int = 0, accepted: Sequence[Range] = ()) -> bytes:
+        """A ShareFetch with the limits of a Java consumer, as a whole frame. It acknowledges the
+        `accepted` records; without them it names all partitions of the member. `records`: how many
+        it asks for; one alone is asked for in the mode that gives no more."""
         request = ShareFetchRequest(
             self.group,
             self.name,
@@ -90,21 +88,33 @@ class ShareMember:
             max_records=records,
             batch_size=records,
             acquire_mode=RECORD_LIMIT if records == 1 else BATCH_OPTIMIZED,
-            topics=tuple(topics),
+            topics=_acknowledging(accepted, bytes((ACCEPT,))) if accepted else self._all(),
         )
         return _frame(SHARE_FETCH, request)
 
     def acknowledge(self, ranges: Sequence[Range], types: bytes, epoch: int) -> bytes:
         """A ShareAcknowledge, as a whole frame. `types`: one for each range as a whole, or those of
         its records, which are repeated as often as it takes."""
-        topics = []
-        for one in ranges:
-            told = types if len(types) == 1 else (types * one.records)[: one.records]
-            batch = AcknowledgementBatch(one.first, one.last, told)
-            partition = AcknowledgedPartition(one.partition, (batch,))
-            topics.append(AcknowledgedTopic(one.topic_id, (partition,)))
-        request = ShareAcknowledgeRequest(self.group, self.name, epoch, topics=tuple(topics))
-        return _frame(SHARE_ACKNOWLEDGE, request)
+        topics = _acknowledging(ranges, types)
+        return _frame(
+            SHARE_ACKNOWLEDGE, ShareAcknowledgeRequest(self.group, self.name, epoch, topics=topics)
+        )
+
+    def _all(self) -> tuple[AcknowledgedTopic, ...]:
+        return tuple(
+            AcknowledgedTopic(topic_id, tuple(map(AcknowledgedPartition, partitions)))
+            for topic_id, partitions in self.assigned.items()
+        )
+
+
+def _acknowledging(ranges: Sequence[Range], types: bytes) -> tuple[AcknowledgedTopic, ...]:
+    topics = []
+    for one in ranges:
+        told = types if len(types) == 1 else (types * one.records)[: one.records]
+        batch = AcknowledgementBatch(one.first, one.last, told)
+        partition = AcknowledgedPartition(one.partition, (batch,))
+        topics.append(AcknowledgedTopic(one.topic_id, (partition,)))
+    return tuple(topics)
 
 
 def _frame(api: Api, request: Any) -> bytes:
@@ -164,9 +174,11 @@ def set_config(client: WireClient, group: str, name: str, value: str) -> None:
     _check(reply["responses"][0]["error_code"], "IncrementalAlterConfigs")
 
 
-def share_members(address: Address, group: str, count: int) -> Sequence[ShareMember]:
-    """The members of a new group that reads from the begin of the topic, when all have the
-    partitions that they are to have. Raises LoadFailed."""
+def share_members(
+    address: Address, group: str, count: int, partitions: int = PARTITIONS
+) -> Sequence[ShareMember]:
+    """The members of a new group that reads from the begin of the topic, when all have what they
+    are to have of its partitions. Raises LoadFailed."""
     with WireClient(*address) as client:
         set_config(client, group, "share.auto.offset.reset", "earliest")
         members = [_Joining(group, f"{group}-{index:04d}") for index in range(count)]
@@ -174,7 +186,7 @@ def share_members(address: Address, group: str, count: int) -> Sequence[ShareMem
         while True:
             for member in members:
                 member.beat(client)
-            if _complete(members):
+            if _complete(members, partitions):
                 return [ShareMember(group, one.name, dict(one.assigned)) for one in members]
             if time.monotonic() > deadline:
                 raise LoadFailed("members of the share group do not come to rest")
@@ -206,9 +218,9 @@ class _Joining:
             self.assigned = {one["topic_id"]: tuple(one["partitions"]) for one in found}
 
 
-def _complete(members: Sequence[_Joining]) -> bool:
+def _complete(members: Sequence[_Joining], partitions: int) -> bool:
     """Whether all are at one epoch, each has partitions, and every partition is given to
     somebody."""
     given = [{p for parts in member.assigned.values() for p in parts} for member in members]
-    complete = all(given) and set().union(*given) == set(range(PARTITIONS))
+    complete = all(given) and set().union(*given) == set(range(partitions))
     return complete and len({member.epoch for member in members}) == 1
