@@ -114,14 +114,14 @@ def _classic_joins(client: Client) -> Iterator[bytes]:
 
 def read_frame(client: Client) -> bytes:
     """A Fetch of a batch of records, which is there then."""
-    write_records(client)
+    _write_records(client, 0)
     return fetch(0, TOPIC, 0, 0, 0)
 
 
-def write_records(client: Client) -> None:
+def _write_records(client: Client, partition: int) -> None:
     """Appends a batch of records."""
     with WireClient(client.host, client.port) as other:
-        other.pipeline([produce(TOPIC, batch(RECORDS))])
+        other.pipeline([produce(TOPIC, batch(RECORDS), partition=partition)])
 
 
 def write_frame(client: Client) -> bytes:
@@ -132,27 +132,28 @@ def write_frame(client: Client) -> bytes:
 
 def _share_fetches(client: Client) -> Iterator[bytes]:
     """ShareFetches that acknowledge the record that the one before acquired, and acquire one."""
-    member, topic_id = _share_member(client, "share-fetch")
+    member, topic_id = _share_member(client, "share-fetch", 1)
     _told(client, member.fetch(1))
     for offset in itertools.count():
-        yield member.fetch(1, offset + 1, [Range(topic_id, 0, offset, offset)])
+        yield member.fetch(1, offset + 1, [Range(topic_id, 1, offset, offset)])
 
 
 def _share_acknowledgements(client: Client) -> Iterator[bytes]:
     """ShareAcknowledges of one record each."""
-    member, topic_id = _share_member(client, "share-acknowledge")
+    member, topic_id = _share_member(client, "share-acknowledge", 2)
     _told(client, member.fetch(RECORDS))
     for offset in range(RECORDS):
-        ranges = [Range(topic_id, 0, offset, offset)]
+        ranges = [Range(topic_id, 2, offset, offset)]
         yield member.acknowledge(ranges, bytes((ACCEPT,)), offset + 1)
 
 
-def _share_member(client: Client, group: str) -> tuple[ShareMember, bytes]:
-    """A member that reads one partition, in which a batch of records is, and the topic id."""
-    write_records(client)
+def _share_member(client: Client, group: str, partition: int) -> tuple[ShareMember, bytes]:
+    """A member that reads a partition of its own, in which a batch of records is, and the topic
+    id."""
+    _write_records(client, partition)
     (member,) = share_members((client.host, client.port), group, 1, PARTITIONS)
     (topic_id,) = member.assigned
-    return ShareMember(member.group, member.name, {topic_id: (0,)}), topic_id
+    return ShareMember(member.group, member.name, {topic_id: (partition,)}), topic_id
 
 
 COMMIT = ("commit_offsets", "MemoryStore.append")
