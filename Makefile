@@ -179,7 +179,7 @@ bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, 
 	$(BIN)/python -m tests.bench.harness $(ARGS)
 
 bench-peers: $(KFAKE) $(GENERATOR) $(C_SERVER) $(MEMBERS) $(TANSU) $(KAFKA_ASSIGNORS)
-$(GENERATOR): tests/bench/load/generator.c
+$(GENERATOR): tests/bench/load/generator.c tests/bench/load/share.h tests/bench/storm/wire.h
 $(C_SERVER): tests/bench/peers/cserver/server.c
 $(MEMBERS): tests/bench/storm/members.c tests/bench/storm/wire.h
 $(GENERATOR): private LIBRARIES := -lssl -lcrypto
