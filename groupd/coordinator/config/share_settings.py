@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from groupd.coordinator.config.settings import setting
 
+RECORD_LOCKS_MAX = 10_000
+"""The highest limit on the records of a share-partition in flight."""
+
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class ShareSettings:
@@ -53,13 +56,13 @@ class ShareSettings:
         "group.share.max.delivery.count.limit", 10, low=5, high=25
     )
     share_partition_max_record_locks: int = setting(
-        "group.share.partition.max.record.locks", 2000, low=100, high=10000
+        "group.share.partition.max.record.locks", 2000, low=100, high=RECORD_LOCKS_MAX
     )
     share_min_partition_max_record_locks: int = setting(
         "group.share.min.partition.max.record.locks", 100, low=100, high=2000
     )
     share_max_partition_max_record_locks: int = setting(
-        "group.share.max.partition.max.record.locks", 4000, low=2000, high=10000
+        "group.share.max.partition.max.record.locks", 4000, low=2000, high=RECORD_LOCKS_MAX
     )
     share_max_share_sessions: int = setting("group.share.max.share.sessions", 2000, low=1)
     dead_letter_auto_create_topics_enable: bool = setting(
