@@ -397,11 +397,11 @@ async def test_a_cluster_shares_its_units_out(one_of_two: RaffleNode) -> None:
     node = one_of_two
     member, raffles = node.member, node.raffles.served
     assert member is not None
-    kinds = dict.fromkeys(("groups", "transactions", "raffles", PARTITIONS), 0)
+    kinds = dict.fromkeys(("groups", "transactions", "share-state", "raffles", PARTITIONS), 0)
     for unit in member.units[HERE]:
         kinds[unit.kind] += 1
     assert kinds.pop("raffles") in (1, 2)
-    assert kinds == {"groups": 1, "transactions": 1, PARTITIONS: 32}
+    assert kinds == {"groups": 1, "transactions": 1, "share-state": 25, PARTITIONS: 32}
     assert [Unit("raffles", number) in member.units[HERE] for number in range(SHARDS)] == [
         raffles.state(number) == (0, 0) for number in range(SHARDS)
     ]
@@ -413,6 +413,26 @@ async def test_a_cluster_shares_its_units_out(one_of_two: RaffleNode) -> None:
         assert await node.buy(NAMES[number]) == (1 if here else elsewhere)
         read = (await node.fetch(number)).error
         assert read is (ErrorCode.NONE if here else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def test_an_older_node_gets_no_units_that_it_does_not_know(tmp_path: Path) -> None:
+    store = SharedStore()
+    store.membership.upgrade(1)
+    node = await RaffleNode(store, tmp_path).start()
+
+    def kinds() -> set[str]:
+        return {unit.kind for unit in store.membership.units}
+
+    older = {"groups", "transactions", "raffles", PARTITIONS}
+    assert kinds() == older
+    await node.pass_time(2 * CONFIG.cluster_renew_ms)
+    assert kinds() == older
+    store.membership.upgrade(2)
+    await node.pass_time(2 * CONFIG.cluster_renew_ms)
+    assert kinds() == {*older, "share-state"}
+    assert node.member is not None
+    assert Unit("share-state", 0) in node.member.units[HERE] + node.member.units[THERE]
+    await node.stop()
 
 
 async def test_a_node_gives_its_units_up_and_takes_them_again(one_of_two: RaffleNode) -> None:
