@@ -184,7 +184,7 @@ class Session:
         self._loop = loop
         self._node_id = node_id
 
-    async def _call(self, work: Callable[[Database], T]) -> T:
+    async def call(self, work: Callable[[Database], T]) -> T:
         world, loop = self._world, self._loop
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -235,7 +235,7 @@ class Session:
             database.changed()
             return incarnation
 
-        self.incarnation = await self._call(work)
+        self.incarnation = await self.call(work)
         return self.incarnation
 
     async def renew(self, lease_ms: int, applied: int, known_units: int) -> ClusterState:
@@ -247,7 +247,7 @@ class Session:
             row.applied = applied
             return database.state(known_units)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def plan(self, decide: Plan, counts: Mapping[str, int]) -> ClusterState:
         mine = self.incarnation
@@ -277,7 +277,7 @@ class Session:
                 database.changed()
             return database.state(-1)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def acquire(self) -> tuple[UnitState, ...]:
         mine = self.incarnation
@@ -301,7 +301,7 @@ class Session:
                 if one.owner == self._node_id and one.incarnation == mine
             )
 
-        return await self._call(work)
+        return await self.call(work)
 
     def _only_owner(self, database: Database, unit: Unit, epoch: int) -> None:
         key = unit, epoch, database.tables.timeline
@@ -320,7 +320,7 @@ class Session:
                     row.owner = None
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     async def drain(self, node_id: int, draining: bool) -> bool:
         def work(database: Database) -> bool:
@@ -330,7 +330,7 @@ class Session:
                 database.changed()
             return row is not None
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def retire(self) -> None:
         mine = self.incarnation
@@ -339,7 +339,7 @@ class Session:
             database.member(self._node_id, mine).leaving = True
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     async def leave(self) -> None:
         mine = self.incarnation
@@ -349,7 +349,7 @@ class Session:
             database.free(self._node_id)
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     def listen(self, notified: Callable[[], None]) -> None:
         def notify() -> None:
@@ -360,27 +360,27 @@ class Session:
 
     async def catalogue(self) -> int:
         """The version of the newest change."""
-        return await self._call(lambda database: database.tables.catalogue)
+        return await self.call(lambda database: database.tables.catalogue)
 
     # Logs
 
+    def owns(self, database: Database, owned: OwnedUnit) -> bool:
+        """Whether this life of the node owns the unit at that epoch."""
+        row = database.tables.units.get(owned.unit)
+        mine = self._node_id, self.incarnation, owned.epoch
+        return row is not None and (row.owner, row.incarnation, row.epoch) == mine
+
     async def open(self, owned: OwnedUnit) -> tuple[int, list[tuple[int, str]]]:
         """The log's epoch and its entries. Raises LogFenced, LogUnavailable."""
-        mine = self.incarnation
 
         def work(database: Database) -> tuple[int, list[tuple[int, str]]]:
-            row = database.tables.units.get(owned.unit)
-            if row is None or (row.owner, row.incarnation, row.epoch) != (
-                self._node_id,
-                mine,
-                owned.epoch,
-            ):
+            if not self.owns(database, owned):
                 raise LogFenced([str(owned.unit)])
             log = database.tables.logs.setdefault(owned.unit, LogRow())
             log.epoch += 1
             return log.epoch, list(log.entries)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def append(self, owned: OwnedUnit, log_epoch: int, offset: int, value: str) -> Appended:
         """Raises LogFenced, LogUnavailable."""
@@ -398,4 +398,4 @@ class Session:
             now = row.owner, row.incarnation, row.epoch
             return Appended(now == (self._node_id, mine, owned.epoch), database.tables.timeline)
 
-        return await self._call(work)
+        return await self.call(work)
