@@ -76,6 +76,7 @@ class Tables(Struct):
     catalogue: int = 0
     timeline: int = 1
     timeline_since_ms: int = -1_000_000
+    level: int = 1
 
 
 class Database:
@@ -161,7 +162,12 @@ class Database:
                 for unit, row in tables.units.items()
             )
         return ClusterState(
-            tuple(nodes), units, tables.units_version, tables.catalogue, str(tables.timeline)
+            tuple(nodes),
+            units,
+            tables.units_version,
+            tables.catalogue,
+            str(tables.timeline),
+            tables.level,
         )
 
     def free(self, node_id: int) -> None:
@@ -262,6 +268,8 @@ class Session:
                     row.member, row.incarnation = False, row.incarnation + 1
                     database.free(node_id)
                     changed = True
+            members = [row.facts.level for row in tables.nodes.values() if row.member]
+            tables.level = max(tables.level, min(members))
             for kind, count in counts.items():
                 for number in range(count):
                     if Unit(kind, number) not in tables.units:
