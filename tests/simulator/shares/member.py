@@ -202,7 +202,7 @@ class ShareMemberClient:
                 self.assigned = frozenset(
                     (topic.topic_id, one) for topic in reply.assignment for one in topic.partitions
                 )
-                self._pump()
+            self._pump()
             self._later(reply.heartbeat_interval_ms, self._heartbeat)
             return
         if reply.error in (
