@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 from groupd.protocol.errors import ErrorCode
@@ -58,7 +58,7 @@ _ENTRIES: dict[type, type] = {
 def is_empty(request: ShareStateRequest) -> bool:
     """Whether the request asks for nothing, and so is answered with an empty reply."""
     return not (
-        request.group_id and request.topics and all(topic.partitions for topic in request.topics)
+        request.group_id and request.topics and all(map(attrgetter("partitions"), request.topics))
     )
 
 

@@ -24,6 +24,7 @@ from groupd.coordinator.persister import (
     with_partitions,
 )
 from groupd.coordinator.runtime.coordinator_types import SHARE_COORDINATOR, share_partition_text
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.ownership import Ownership
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import ShareStateReply
@@ -37,9 +38,15 @@ class RoutedPersister:
     answered with COORDINATOR_NOT_AVAILABLE."""
 
     def __init__(
-        self, local: Persister, ownership: Ownership, peers: Peers, config: CoordinatorConfig
+        self,
+        local: Persister,
+        ownership: Ownership,
+        peers: Peers,
+        config: CoordinatorConfig,
+        work: LongWork,
     ) -> None:
         self._local = local
+        self._work = work
         self._ownership = ownership
         self._peers = peers
         self._shard_count = SHARE_COORDINATOR.shards(config)
@@ -50,9 +57,11 @@ class RoutedPersister:
     async def ask(self, request: ShareStateRequest) -> ShareStateReply:
         if is_empty(request):
             return ShareStateReply()
-        partitions = asked_partitions(request)
+        partitions, pace = asked_partitions(request), self._work.pace()
         places: dict[int | None, list[int]] = {}
         for at, partition in enumerate(partitions):
+            if pace.due():
+                await pace.turn()
             places.setdefault(self._node_of(request.group_id, partition), []).append(at)
         parts = {
             node: with_partitions(request, [partitions[at] for at in some])

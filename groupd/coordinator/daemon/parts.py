@@ -285,7 +285,7 @@ class DaemonParts:
     def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
         from groupd.coordinator.cluster.routed_persister import RoutedPersister
 
-        routed = RoutedPersister(local, member.node, member.peers, self.config)
+        routed = RoutedPersister(local, member.node, member.peers, self.config, self.broker.work)
         member.closing.append(routed.close)
         return routed
 

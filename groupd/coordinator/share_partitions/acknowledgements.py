@@ -1,10 +1,11 @@
-"""What members say about the records they have acquired, before anybody looks at the records."""
+"""Which acknowledgements are good: their form, and who holds the records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRuns
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import REJECT, RENEW, AcknowledgementBatch
 
@@ -51,3 +52,53 @@ def spans_of_types(batch: AcknowledgementBatch) -> Iterator[tuple[int, int]]:
     for kind, same in groupby(batch.types):
         last += len(list(same))
         yield kind, last
+
+
+def check_held(
+    runs: OffsetRuns,
+    start_offset: int,
+    member_id: str,
+    batches: Sequence[AcknowledgementBatch],
+    may_renew: bool,
+) -> list[AcknowledgementBatch]:
+    """Returns the batches that have offsets from the start offset on; what is before is over, which
+    is no error. Raises ApiError INVALID_RECORD_STATE if a record is not acquired by this member, or
+    waits for a write, or may not be renewed; INVALID_REQUEST if an offset is beyond what is in
+    flight (docs/spec/share-group.md#4.6)."""
+    asked: list[AcknowledgementBatch] = []
+    taken = -1  # the last offset that an earlier batch of the request changes
+    for batch in batches:
+        last = batch.last_offset
+        if last < start_offset:
+            continue
+        first = max(batch.first_offset, start_offset)
+        if first <= taken:
+            raise _not_held(first, "was acknowledged already")
+        if not runs or runs[0].first > first:
+            raise _not_held(first, "was not acquired")
+        held = runs.between(first, last)
+        if not held or held[-1].last < last:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Offset {last} is beyond the acquired records."
+            )
+        for run in held:
+            if run.state != ACQUIRED or run.lock is None:
+                raise _not_held(max(first, run.first), "is not acquired")
+            if run.lock.member_id != member_id:
+                raise _not_held(max(first, run.first), "is acquired by another member")
+        if RENEW in batch.types and not may_renew:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD_STATE,
+                "Renewing acquisition locks is not enabled for the group.",
+            )
+        if batch.types[-1] != RENEW:
+            taken = last
+        asked.append(batch)
+    return asked
+
+
+def _not_held(offset: int, why: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_RECORD_STATE,
+        f"The record at offset {offset} cannot be acknowledged: it {why}.",
+    )

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 
 from groupd.coordinator.share_partitions.locks import RecordLock, joined
-from groupd.coordinator.share_partitions.runs import ACQUIRED, AVAILABLE, OffsetRun, OffsetRuns
+from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRun, OffsetRuns
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, AcquiredRecords
+from groupd.protocol.messages.share_state import AVAILABLE
 
 LogBatch = tuple[int, int]
 """First and last offset of a record batch of the log."""
@@ -50,25 +53,41 @@ class Taking:
         self._lock.held = sum(last - first + 1 for first, last in self._lock.ranges)
         return self._lock
 
-    def take_new(self, first: int, last: int) -> int:
-        """Acquire offsets that were not in flight: whole batches of the log, up to the one that
+    def take(self, first: int, last: int, gap: int | None) -> None:
+        """Acquire from `first` to `last`: batches in flight, the holes between them from `gap` on,
+        and what is behind. `gap` None: no holes, they have no records."""
+        new = first
+        batches = groupby(self._runs.between(first, last), attrgetter("batch_first"))
+        for batch in [list(runs) for _, runs in batches]:
+            if gap is not None and max(new, gap) < batch[0].first:
+                self._take_new(max(new, gap), batch[0].first - 1)
+                if self.left <= 0:
+                    return
+            if not self._take_batch(batch, first, last) or self.left <= 0:
+                return
+            new = batch[-1].last + 1
+        if new <= last:
+            self._take_new(new, last)
+
+    def _take_new(self, first: int, last: int) -> None:
+        """Acquire offsets that are not in flight: whole batches of the log, up to the one that
         reaches the limit. RECORD_LIMIT acquires no more than the limit, and leaves the rest of the
-        batch AVAILABLE. Returns the last offset that is in flight now."""
+        batch AVAILABLE."""
         limit = first + self.left - 1
         if limit < last:
             last = min(last, self._end_of_log_batch(limit))
         if self._asked.acquire_mode == RECORD_LIMIT:
             self._add_new(first, min(limit, last), last)
-            return last
+            return
+        size = max(1, self._asked.batch_size)
         for base, _ in self._found:
             if base > last:
                 break
-            if base - first >= self._asked.batch_size:
+            if base - first >= size:
                 before = base - 1
                 self._add_new(first, before, before)
                 first = base
         self._add_new(first, last, last)
-        return last
 
     def _end_of_log_batch(self, offset: int) -> int:
         for base, last in self._found:
@@ -83,7 +102,7 @@ class Taking:
         self.acquired.append(AcquiredRecords(first, last, 1))
         self.left -= last - first + 1
 
-    def take_batch(self, batch: Sequence[OffsetRun], first: int, last: int) -> bool:
+    def _take_batch(self, batch: Sequence[OffsetRun], first: int, last: int) -> bool:
         """Acquire what is AVAILABLE from `first` to `last` of a batch that is in flight. Returns
         whether this acquisition may go on behind it.
 
@@ -115,11 +134,11 @@ class Taking:
                 break
             run_first = max(first, run.first)
             run_last = min(last, run.last, run_first + most - got - 1)
-            self._take(run_first, run_last, got > 0)
+            self._take_again(run_first, run_last, got > 0)
             got += run_last - run_first + 1
         return not throttled
 
-    def _take(self, first: int, last: int, same_batch: bool) -> None:
+    def _take_again(self, first: int, last: int, same_batch: bool) -> None:
         (run,) = self._runs.exactly(first, last)
         run.state = ACQUIRED
         run.delivery_count = count = run.delivery_count + 1

@@ -38,14 +38,24 @@ ShareAnswer = tuple[ShareTarget, ShareFetchedPartition]
 
 class ShareAttempt:
     """One look at all partitions: an `Attempt`. `answers`: of the partitions that were read or have
-    failed. `throttle_ms`: how long the client has to wait because of its quota; then nothing was
-    acquired. `counted`: how many bytes its quota has counted."""
+    failed. `readable`: the share-partitions that are being read. `has_enough`: of one of them all
+    was read that the member may acquire. `throttle_ms`: how long the client has to wait because of
+    its quota; then nothing was acquired. `counted`: how many bytes its quota has counted."""
 
-    __slots__ = ("answers", "complete", "counted", "readable", "seen", "size", "throttle_ms")
+    __slots__ = (
+        "answers",
+        "complete",
+        "counted",
+        "has_enough",
+        "readable",
+        "seen",
+        "size",
+        "throttle_ms",
+    )
 
     def __init__(self) -> None:
         self.size = self.counted = self.throttle_ms = 0
-        self.complete = False
+        self.complete = self.has_enough = False
         self.answers: list[ShareAnswer] = []
         self.readable: list[tuple[ShareTarget, SharePartition]] = []
         self.seen: dict[SharePartition, int] = {}
@@ -113,12 +123,21 @@ class ShareReader:
         """Look at all partitions, and acquire records if there are enough or the time is over.
         `room`: how many bytes may be read."""
         attempt = ShareAttempt()
+        shares = []
+        for target in self._asked.targets:
+            if self._pace.due():
+                await self._pace.turn()
+            share = await self._find(target, attempt)
+            if share is not None:
+                shares.append((target, share))
+        self._first = False
         try:
-            for target in self._asked.targets:
+            for target, share in shares:
                 if self._pace.due():
                     await self._pace.turn()
-                await self._look_at(target, attempt)
-            self._first = False
+                attempt.seen[share] = share.position
+                if share.begin_reading(self._asked.settings.max_record_locks):
+                    attempt.readable.append((target, share))
             found = await self._read(attempt, room)
             self._acquire_if_enough(attempt, found)
         finally:
@@ -129,12 +148,12 @@ class ShareReader:
 
     # Which partitions can be read ---------------------------------------------------------
 
-    async def _look_at(self, target: ShareTarget, attempt: ShareAttempt) -> None:
-        """Find the share-partition, and take it for reading if it may have records."""
+    async def _find(self, target: ShareTarget, attempt: ShareAttempt) -> SharePartition | None:
+        """The share-partition; None if it cannot be read."""
         failed = self._failed.get(target)
         if failed is not None:
             attempt.answers.append((target, failed))
-            return
+            return None
         topic = None
         try:
             topic = self._topic(target)
@@ -142,17 +161,15 @@ class ShareReader:
             if share is not None and share.error is not None:
                 self.load_failed = True
                 self._fail(target, topic, share.error, attempt)
-                return
+                return None
             if share is None or share.closed:
                 share = await self._leaders.open(self._asked.group_id, topic, target.partition)
                 self._shares[target] = share
         except (ApiError, LogError) as error:
             self._fail(target, topic, error, attempt)
             attempt.complete = attempt.complete or not self._first
-            return
-        attempt.seen[share] = share.position
-        if share.begin_reading(self._asked.settings.max_record_locks):
-            attempt.readable.append((target, share))
+            return None
+        return share
 
     def _topic(self, target: ShareTarget) -> Topic:
         context = self._asked.context
@@ -189,9 +206,9 @@ class ShareReader:
         found: list[_Found] = []
         asked, left = self._asked, self._asked.request.max_records
         for target, share in attempt.readable:
-            if left <= 0 and attempt.size >= asked.request.min_bytes:
+            if left <= 0:
                 break
-            offset, last_offset = share.to_read(max(left, 1), asked.settings.max_record_locks)
+            offset, last_offset = share.to_read(left, asked.settings.max_record_locks)
             try:
                 read = await read_batches(
                     share.partition,
@@ -200,6 +217,7 @@ class ShareReader:
                     min(room, asked.max_bytes) // len(attempt.readable),
                     asked.settings.isolation_level,
                     self._pace,
+                    expected_bytes=int((last_offset - offset + 1) * share.bytes_per_record),
                     whole_first=attempt.size == 0,
                 )
             except ApiError:
@@ -216,13 +234,18 @@ class ShareReader:
                 attempt.complete = True
                 continue
             attempt.size += len(read.records)
-            left -= sum([last - first + 1 for first, last in read.batches])
+            if read.batches:
+                records = read.batches[-1][1] - read.batches[0][0] + 1
+                left -= records
+                share.bytes_per_record = len(read.records) / records
+                attempt.has_enough |= read.batches[-1][1] >= last_offset
             found.append(_Found(target, share, offset, read))
         return found
 
     def _acquire_if_enough(self, attempt: ShareAttempt, found: Sequence[_Found]) -> None:
-        """Acquire records if there are enough, a partition has failed, or the time is over. An
-        attempt that acquires nothing is not complete before that."""
+        """Acquire records if there are enough, a partition has failed, or the time is over. Enough
+        are those that have the bytes that were asked for, or that the member may acquire at most.
+        An attempt that acquires nothing goes on until the time is over."""
         asked = self._asked
         size, attempt.size = attempt.size, 0
         wanted = min(asked.request.min_bytes, asked.max_bytes)
@@ -231,17 +254,20 @@ class ShareReader:
         if not asked.is_current():
             attempt.complete = True
             return
-        if not attempt.complete and (size < wanted or not attempt.readable):
+        has_enough = attempt.has_enough or size >= wanted
+        if not attempt.complete and not (has_enough and attempt.readable):
             return
         if asked.limit is not None:
-            attempt.counted = size
             attempt.throttle_ms = self._plane.quotas.fetched(asked.limit, size)
             if attempt.throttle_ms:
                 attempt.complete = True
                 return
+            attempt.counted = size
         acquired = self._acquire(found)
         attempt.size = sum([len(answer.records) for _, answer in acquired])
         attempt.complete = attempt.complete or attempt.size > 0 or wanted == 0
+        if asked.limit is not None and not attempt.complete:
+            self._plane.quotas.sent(asked.limit, -size)
         attempt.answers += acquired
         answered = {target for target, _ in attempt.answers}
         attempt.answers += [

@@ -8,25 +8,20 @@ returned as a `PendingWrite`, and the caller says how the write ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from operator import attrgetter
 
 from msgspec import Struct
 
-from groupd.coordinator.share_partitions.acknowledgements import spans_of_types
+from groupd.coordinator.share_partitions.acknowledgements import check_held, spans_of_types
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, Taking
 from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
 from groupd.coordinator.share_partitions.runs import (
-    ACKNOWLEDGED,
     ACQUIRED,
-    ARCHIVED,
-    ARCHIVING,
-    AVAILABLE,
     DeliveryEnd,
     OffsetRun,
     OffsetRuns,
+    stored_batches,
 )
-from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
     GAP,
@@ -36,7 +31,13 @@ from groupd.protocol.messages.share_fetch import (
     AcknowledgementBatch,
     AcquiredRecords,
 )
-from groupd.protocol.messages.share_state import ShareStateBatch
+from groupd.protocol.messages.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    ShareStateBatch,
+)
 
 
 class InvalidShareState(ValueError):
@@ -233,34 +234,14 @@ class InFlightRecords:
         if left <= 0:
             return []
         taking = Taking(asked, found, self._runs, left)
-        seen = self._take(taking, first, last)
-        if self._gap is not None:
-            self._gap = max(self._gap, seen)
+        taking.take(first, last, self._gap)
         if taking.acquired:
             self._locks.add(taking.lock())
-            # RECORD_LIMIT may have left the rest of a batch.
+            # What was left behind, such as the rest of a batch, may be acquired by others.
             self._available_from = min(self._available_from, first)
-        self._settle()
-        if self.next_offset < self.end_offset:
             self.position += 1
+        self._settle()
         return taking.acquired
-
-    def _take(self, taking: Taking, first: int, last: int) -> int:
-        """Acquire from `first` to `last`. Returns the offset before which no holes are left that
-        may have records."""
-        seen = first
-        for _, runs in groupby(self._runs.between(first, last), attrgetter("batch_first")):
-            batch = list(runs)
-            if self._gap is not None and max(seen, self._gap) < batch[0].first:
-                seen = taking.take_new(max(seen, self._gap), batch[0].first - 1) + 1
-                if taking.left <= 0:
-                    return seen
-            seen = batch[-1].last + 1
-            if not taking.take_batch(batch, first, last) or taking.left <= 0:
-                return seen
-        if taking.left > 0 and seen <= last:
-            seen = taking.take_new(seen, last) + 1
-        return seen
 
     # Acknowledging ----------------------------------------------------------------------------
 
@@ -282,7 +263,9 @@ class InFlightRecords:
         Raises ApiError INVALID_RECORD_STATE if a record is not acquired by this member, or waits
         for a write; INVALID_REQUEST if an offset is beyond what is in flight. Then nothing has
         changed."""
-        asked = self._check_held(member_id, batches, renew_until_ms is not None)
+        asked = check_held(
+            self._runs, self.start_offset, member_id, batches, renew_until_ms is not None
+        )
         changed: list[OffsetRun] = []
         ranges: list[LogBatch] = []
         renewed: list[LogBatch] = []
@@ -313,42 +296,6 @@ class InFlightRecords:
         if renewed and renew_until_ms is not None:
             self._renew(member_id, renewed, renew_until_ms)
         return self._write(changed, ranges)
-
-    def _check_held(
-        self, member_id: str, batches: Sequence[AcknowledgementBatch], may_renew: bool
-    ) -> list[AcknowledgementBatch]:
-        """The batches that have offsets from the start offset on. What is before is over, which is
-        no error."""
-        asked: list[AcknowledgementBatch] = []
-        taken = -1  # the last offset that an earlier batch of the request changes
-        for batch in batches:
-            last = batch.last_offset
-            if last < self.start_offset:
-                continue
-            first = max(batch.first_offset, self.start_offset)
-            if first <= taken:
-                raise _not_held(first, "was acknowledged already")
-            if not self._runs or self._runs[0].first > first:
-                raise _not_held(first, "was not acquired")
-            runs = self._runs.between(first, last)
-            if not runs or runs[-1].last < last:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, f"Offset {last} is beyond the acquired records."
-                )
-            for run in runs:
-                if run.state != ACQUIRED or run.lock is None:
-                    raise _not_held(max(first, run.first), "is not acquired")
-                if run.lock.member_id != member_id:
-                    raise _not_held(max(first, run.first), "is acquired by another member")
-            if RENEW in batch.types and not may_renew:
-                raise ApiError(
-                    ErrorCode.INVALID_RECORD_STATE,
-                    "Renewing acquisition locks is not enabled for the group.",
-                )
-            if batch.types[-1] != RENEW:
-                taken = last
-            asked.append(batch)
-        return asked
 
     def _renew(self, member_id: str, ranges: Sequence[LogBatch], until_ms: int) -> None:
         lock = RecordLock(member_id, until_ms, joined(ranges), 0)
@@ -402,10 +349,11 @@ class InFlightRecords:
     def confirm(self, write: PendingWrite) -> list[FinishedRecords]:
         """The write is durable, or there was nothing to write. Returns what has been finished since
         the last call of `confirm` or `undo`."""
-        ended = list(self._waiting(write))
-        for run in ended:
+        ended: list[OffsetRun] = []
+        for run in self._waiting(write):
             run.write = 0
             self._unlock(run)
+            ended.append(run)
         self._arrived(ended)
         for first, last in write.ranges:
             self._runs.join(first, last)
@@ -442,20 +390,10 @@ class InFlightRecords:
         """A write of the states of these runs, which wait for it. `ranges`: where they are."""
         self._writes += 1
         changed.sort(key=attrgetter("first"))
-        batches: list[ShareStateBatch] = []
-        first = last = state = count = -1
         for run in changed:
             run.write = self._writes
-            if run.first == last + 1 and run.state == state and run.delivery_count == count:
-                last = run.last
-                continue
-            if first >= 0:
-                batches.append(ShareStateBatch(first, last, state, count))
-            first, last, state, count = run.first, run.last, run.state, run.delivery_count
-        if first >= 0:
-            batches.append(ShareStateBatch(first, last, state, count))
         return PendingWrite(
-            tuple(batches),
+            stored_batches(changed),
             self.start_offset,
             self.delivery_complete_count,
             self._writes,
@@ -635,10 +573,3 @@ def without(
                 kept.append(AcquiredRecords(behind, one.last_offset, one.delivery_count))
         left = kept
     return left
-
-
-def _not_held(offset: int, why: str) -> ApiError:
-    return ApiError(
-        ErrorCode.INVALID_RECORD_STATE,
-        f"The record at offset {offset} cannot be acknowledged: it {why}.",
-    )

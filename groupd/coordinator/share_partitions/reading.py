@@ -17,9 +17,8 @@ from groupd.protocol.messages.share_fetch import AcquiredRecords
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch, parse_header
 from groupd.storage.log import LogCorrupt
 
-FIRST_READ_BYTES = 1 << 17
-"""How much of a log is read at first. The limit in bytes of a ShareFetch is often much larger than
-the records that it may acquire."""
+LEAST_READ_BYTES = 1 << 12
+"""At least so much of a log is read at once."""
 
 
 class ReadBatches(Struct, frozen=True):
@@ -49,15 +48,18 @@ async def read_batches(
     isolation_level: int,
     pace: Pace,
     *,
+    expected_bytes: int = LEAST_READ_BYTES,
     whole_first: bool,
 ) -> ReadBatches:
     """Read from `offset` on, until the batch with `last_offset` has come. At most `max_bytes`, but
-    with `whole_first` at least one batch. Raises as `read_log`."""
+    with `whole_first` at least one batch. `expected_bytes`: how many bytes that will probably be;
+    `max_bytes` is often much more than the records that a member may acquire. Raises as
+    `read_log`."""
     parts: list[bytes] = []
     batches: list[LogBatch] = []
     starts: list[int] = []
     aborted: list[LogBatch] = []
-    size, limit = 0, FIRST_READ_BYTES
+    size, limit = 0, max(expected_bytes, LEAST_READ_BYTES)
     while offset <= last_offset and (size < max_bytes or (whole_first and not parts)):
         left = max(0, max_bytes - size)
         must = whole_first and not parts
@@ -69,7 +71,7 @@ async def read_batches(
             continue
         begin = size
         aborting = _Aborting(part.aborted or ())
-        while offset < part.next_offset:
+        while offset < part.next_offset and offset <= last_offset:
             if pace.due():
                 await pace.turn()
             try:
@@ -84,7 +86,7 @@ async def read_batches(
             size += header.size
             offset = header.next_offset
         parts.append(part.records[: size - begin])
-        limit *= 2
+        limit *= 4
     return ReadBatches(parts[0] if len(parts) == 1 else b"".join(parts), batches, starts, aborted)
 
 

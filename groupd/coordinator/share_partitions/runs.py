@@ -10,10 +10,11 @@ from operator import attrgetter
 from msgspec import Struct
 
 from groupd.coordinator.share_partitions.locks import RecordLock
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE, ShareStateBatch
 
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = range(5)
-"""States of a record, as they are numbered in the durable state (docs/spec/share-group.md#4.5).
-ACQUIRED is never stored. ARCHIVING: it waits for the dead-letter queue (KIP-1191)."""
+ACQUIRED = 1
+"""The state of a record that a member holds. It is never stored; the other states are numbered as
+in the durable state (docs/spec/share-group.md#4.5)."""
 
 _FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
@@ -60,14 +61,13 @@ class OffsetRun(Struct, eq=False, gc=False):
         return self.state == ACKNOWLEDGED or self.state == ARCHIVED
 
     def continued_by(self, other: OffsetRun) -> bool:
-        """Whether `other` follows without a hole, in the same batch, is equal, and nobody holds
-        them."""
+        """Whether `other` follows without a hole, in the same batch, and is equal."""
         return (
             self.last + 1 == other.first
             and self.batch_first == other.batch_first
             and self.state == other.state
             and self.delivery_count == other.delivery_count
-            and self.lock is None is other.lock
+            and self.lock is other.lock
             and self.write == other.write
             and self.end is other.end
         )
@@ -168,3 +168,20 @@ class OffsetRuns:
         dropped = self._runs[:count]
         del self._runs[:count]
         return dropped
+
+
+def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:
+    """The durable form of these runs, which are in order: neighbours with the same state and count
+    are one batch."""
+    batches: list[ShareStateBatch] = []
+    first = last = state = count = -1
+    for run in runs:
+        if run.first == last + 1 and run.state == state and run.delivery_count == count:
+            last = run.last
+            continue
+        if first >= 0:
+            batches.append(ShareStateBatch(first, last, state, count))
+        first, last, state, count = run.first, run.last, run.state, run.delivery_count
+    if first >= 0:
+        batches.append(ShareStateBatch(first, last, state, count))
+    return tuple(batches)

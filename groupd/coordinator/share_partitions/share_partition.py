@@ -119,6 +119,8 @@ class SharePartition:
         self.closed = False
         self.error: ApiError | None = None
         self.lock_timeouts = 0
+        self.bytes_per_record = 0.0
+        """The average of the last reading."""
         self._is_read = self._is_missed = False
         self._around = around
         self._moved = moved
@@ -312,8 +314,8 @@ class SharePartition:
         renew_until_ms: int | None,
     ) -> Durable:
         """Apply a member's acknowledgements, all or none. Raises ApiError INVALID_RECORD_STATE,
-        INVALID_REQUEST; UNKNOWN_TOPIC_OR_PARTITION while it loads."""
-        if self.records is None:
+        INVALID_REQUEST; UNKNOWN_TOPIC_OR_PARTITION if it is not loaded."""
+        if self.records is None or self.closed:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         settings = self._around.settings(self.group_id)
         return self._write(
@@ -369,6 +371,7 @@ class SharePartition:
         return durable
 
     async def _write_all(self) -> None:
+        changes: list[_Change] = []
         try:
             while self._unwritten:
                 changes, self._unwritten = self._unwritten, []
@@ -378,6 +381,12 @@ class SharePartition:
                 except ApiError as failed:
                     error = failed
                 self._finish(changes, error)
+        except Exception:
+            log.exception("a share-partition has failed", group=self.group_id)
+            self.close()
+            for change in (*changes, *self._unwritten):
+                if not change.durable.done():
+                    change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
             self._writing = False
         self._around.settled(self)

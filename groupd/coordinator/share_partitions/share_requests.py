@@ -41,6 +41,7 @@ from groupd.coordinator.share_partitions.share_sessions import (
     ShareSessions,
     ShareTarget,
 )
+from groupd.coordinator.share_partitions.views import SharePartitionView, share_partitions_of
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, NO_SESSION_EPOCH, TargetKey
@@ -100,6 +101,11 @@ class ShareRequests:
         self._clock = clock
         self._elapsed = elapsed
         self._defaults = settings_of(config, None)
+        self._own_settings: dict[str, ShareGroupSettings] = {}
+        """Of the groups that have configs of their own."""
+        plane.group_overrides.add_listener(self._on_group_configs)
+        for group_id, overrides in plane.group_overrides.all().items():
+            self._on_group_configs(group_id, overrides)
         self.counts = ShareCounts()
         self.sessions = ShareSessions(config.share_max_share_sessions, self._group_left)
         self.dead_letters = DeadLetterQueues(config, plane, clock, self._settings, self.counts)
@@ -119,8 +125,17 @@ class ShareRequests:
         }
 
     def _settings(self, group_id: str) -> ShareGroupSettings:
-        overrides = self._plane.group_overrides.of(group_id)
-        return settings_of(self._config, overrides) if overrides else self._defaults
+        return self._own_settings.get(group_id, self._defaults)
+
+    def _on_group_configs(self, group_id: str, overrides: Mapping[str, str]) -> None:
+        if overrides:
+            self._own_settings[group_id] = settings_of(self._config, overrides)
+        else:
+            self._own_settings.pop(group_id, None)
+
+    def view(self, group_id: str) -> Steps[list[SharePartitionView]]:
+        """The share-partitions of a group that are loaded here, by topic and partition."""
+        return share_partitions_of(self.leaders, group_id)
 
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""

@@ -46,9 +46,9 @@ from groupd.protocol.records.share_state_records import (
     ShareUpdate,
 )
 
-BATCHES_MAX = 5_000
+BATCHES_MAX = 4_000
 """The most batches of one share-partition. To merge so many takes some milliseconds, and a snapshot
-of them is a record of 95 KB."""
+of them is a record of 80 KB."""
 
 UNKNOWN_COUNT = -1
 """The delivery complete count of a share-partition without a start offset."""

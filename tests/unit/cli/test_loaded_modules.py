@@ -78,14 +78,14 @@ STARTS = {
     "serve in memory": Start(
         SERVE,
         ("--store", "memory://"),
-        440,
+        460,
         800,
         (*DAEMON, "aiosqlite", "email", "importlib.metadata", "sqlalchemy", "sqlite3"),
     ),
     "serve on SQLite": Start(
         SERVE,
         ("--data-dir", "{directory}"),
-        450,
+        470,
         950,
         (*DAEMON, "groupd.storage.memory", "sqlalchemy.ext", "sqlalchemy.orm"),
     ),

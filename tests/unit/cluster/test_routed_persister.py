@@ -20,6 +20,7 @@ from groupd.coordinator.persister import (
     reply_of,
 )
 from groupd.coordinator.runtime.coordinator_types import SHARE_COORDINATOR, share_partition_text
+from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.share_state.handlers import share_state_handlers
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import (
@@ -77,7 +78,8 @@ def routed(world: World, **nodes: int) -> tuple[RoutedPersister, Answers]:
                 unit = SHARE_COORDINATOR.unit_of(share_partition_text(key), CONFIG)
                 world.ownership.leaders[unit] = node
     local = Answers()
-    return RoutedPersister(local, world.ownership, world.peers, CONFIG), local
+    persister = RoutedPersister(local, world.ownership, world.peers, CONFIG, LongWork())
+    return persister, local
 
 
 def read(*numbers: int, group: str = "g", topic: bytes = T) -> ReadShareGroupStateRequest:

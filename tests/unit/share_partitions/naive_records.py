@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.share_partitions.acquisition import LogBatch
-from groupd.coordinator.share_partitions.runs import (
+from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.protocol.messages.share_state import (
     ACKNOWLEDGED,
-    ACQUIRED,
     ARCHIVED,
     ARCHIVING,
     AVAILABLE,
+    ShareStateBatch,
 )
-from groupd.protocol.messages.share_state import ShareStateBatch
 
 OVER = (ACKNOWLEDGED, ARCHIVED)
 

@@ -34,6 +34,7 @@ from groupd.protocol.messages.share_state import (
     ShareStateTopic,
     WriteShareGroupStateRequest,
 )
+from groupd.protocol.messages.topics import RESOURCE_GROUP, AlterConfig, AlterResource
 from groupd.protocol.records.batch import iter_batches
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.memory import MemoryStore
@@ -145,8 +146,12 @@ class ShareWorld:
         assert all(one.error is OK for topic in reply.topics for one in topic.partitions)
 
     async def set_configs(self, group=GROUP, **values):
-        configs = {name.replace("_", "."): value for name, value in values.items()}
-        self.plane.group_overrides._overrides[group] = configs
+        """Replaces the configs of a group, as an administrator does it."""
+        wanted = tuple(
+            AlterConfig(name.replace("_", "."), 0, value) for name, value in values.items()
+        )
+        asked = AlterResource(RESOURCE_GROUP, group, wanted, replace=True)
+        await self.plane.group_overrides.alter(asked, validate_only=False)
 
     async def produce(self, *values, partition=0, name="foo", **fields):
         result = await self.cluster.produce(name, self.cluster.batch(*values, **fields), partition)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.share_partitions.acknowledgements import check_batches
-from groupd.coordinator.share_partitions.runs import ACKNOWLEDGED, AVAILABLE
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
@@ -15,6 +14,7 @@ from groupd.protocol.messages.share_fetch import (
     RENEW,
     AcknowledgementBatch,
 )
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, AVAILABLE
 from tests.unit.share_partitions.one_partition import LOCK_MS, OnePartition, written
 
 # The form of a request ------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 
 from groupd.coordinator.share_partitions.acquisition import LogBatch
 from groupd.coordinator.share_partitions.in_flight import without
-from groupd.coordinator.share_partitions.runs import AVAILABLE
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, AcquiredRecords
+from groupd.protocol.messages.share_state import AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition
 
 # New records ----------------------------------------------------------------------------------
@@ -68,12 +68,23 @@ def test_record_limit_gives_less_if_there_is_less() -> None:
     [
         ([(n, n) for n in range(5)], 1, ["0-0", "1-1", "2-2", "3-3", "4-4"]),
         ([(n, n) for n in range(5)], 500, ["0-4"]),
+        ([(0, 4), (5, 9)], 0, ["0-4", "5-9"]),
+        ([(0, 4), (5, 9)], -7, ["0-4", "5-9"]),
         ([(0, 4), (5, 9), (10, 11)], 5, ["0-4", "5-9", "10-11"]),
         ([(0, 4), (5, 9), (10, 11)], 6, ["0-9", "10-11"]),
         ([(0, 19)], 5, ["0-19"]),
         ([(0, 4), (8, 9), (12, 14)], 10, ["0-11", "12-14"]),
     ],
-    ids=("SG-86 one each", "SG-86 together", "full", "more than one", "one batch", "holes"),
+    ids=(
+        "SG-86 one each",
+        "SG-86 together",
+        "zero",
+        "negative",
+        "full",
+        "more than one",
+        "one batch",
+        "holes",
+    ),
 )
 def test_batch_size_divides_at_batches_of_the_log(
     found: list[LogBatch], batch_size: int, acquired: list[str]
@@ -310,6 +321,15 @@ def test_the_position_changes_when_there_may_be_more() -> None:
         steps.append(one.records.position != before)
     assert steps == [True, True, True, True]
     before = one.records.position
-    one.fetch("bob", (0, 9))
-    one.acknowledge("bob", (8, 8, 1))
+    one.acknowledge("ann", (0, 3, 1))
+    one.confirm(one.records.log_start_moved(3))
+    assert not one.fetch("bob", (10, 19), most=0)
     assert one.records.position == before
+
+
+def test_the_position_changes_when_something_is_left() -> None:
+    one = OnePartition()
+    before = one.records.position
+    one.fetch("ann", (0, 9), most=9, mode=RECORD_LIMIT)
+    assert one.records.next_offset == 9
+    assert one.records.position != before

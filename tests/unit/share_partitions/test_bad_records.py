@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.share_partitions.runs import ARCHIVED, AVAILABLE
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT
+from groupd.protocol.messages.share_state import ARCHIVED, AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition
 
 

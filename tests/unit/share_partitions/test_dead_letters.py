@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from groupd.coordinator.share_partitions.in_flight import DeadLetters
-from groupd.coordinator.share_partitions.runs import ARCHIVING, AVAILABLE, DeliveryEnd
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages.share_fetch import ACCEPT, GAP, REJECT
+from groupd.protocol.messages.share_state import ARCHIVING, AVAILABLE
 from tests.unit.share_partitions.one_partition import LOCK_MS, OnePartition, written
 
 

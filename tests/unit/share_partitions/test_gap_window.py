@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.share_partitions.acquisition import LogBatch
-from groupd.coordinator.share_partitions.runs import ACKNOWLEDGED, ARCHIVED, AVAILABLE
 from groupd.protocol.messages.share_fetch import BATCH_OPTIMIZED, RECORD_LIMIT
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition
 
 DONE = (21, 30, ACKNOWLEDGED, 2), (31, 40, ARCHIVED, 1)

@@ -14,13 +14,7 @@ from groupd.coordinator.share_partitions.in_flight import (
     PendingWrite,
     without,
 )
-from groupd.coordinator.share_partitions.runs import (
-    ACKNOWLEDGED,
-    ACQUIRED,
-    ARCHIVED,
-    ARCHIVING,
-    AVAILABLE,
-)
+from groupd.coordinator.share_partitions.runs import ACQUIRED
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
@@ -32,6 +26,7 @@ from groupd.protocol.messages.share_fetch import (
     RENEW,
     AcknowledgementBatch,
 )
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 from tests.support.examples import examples
 from tests.unit.share_partitions.naive_records import (
     OVER,
@@ -71,6 +66,15 @@ class Members:
         )
         self.model = NaiveRecords(self.persister.start, self.persister.read(), self.dead_letters)
         self.letters: list[LogBatch] = []
+        self.finished: set[int] = set()
+
+    def _finish(self, finished: list[FinishedRecords]) -> set[int]:
+        """Each record once."""
+        offsets = [at for one in finished for at in range(one.first_offset, one.last_offset + 1)]
+        assert len(set(offsets)) == len(offsets)
+        assert not self.finished.intersection(offsets)
+        self.finished.update(offsets)
+        return set(offsets)
 
     # What happens to the log ------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class Members:
         ended = self.records.confirm(write)
         if moved:
             gone = self.model.forget_before(offset)
-            assert gone <= _offsets(ended)
+            assert gone <= self._finish(ended)
 
     # What members do --------------------------------------------------------------------------
 
@@ -167,7 +171,7 @@ class Members:
             aborted = self.random.choice(found)
             write = self.records.archive([aborted])
             assert not write.batches
-            self.records.confirm(write)
+            self._finish(self.records.confirm(write))
             for offset in range(aborted[0], aborted[1] + 1):
                 record = model.records.get(offset)
                 if record is not None and record.may_be_archived:
@@ -315,7 +319,7 @@ class Members:
             if not durable and not write.stays:
                 record.state = ACQUIRED
         over = {at for at, one in waiting.items() if one.over}
-        assert over <= _offsets(ended)
+        assert over <= self._finish(ended)
         for at in over:
             assert at not in self.accepted
             if waiting[at].state == ACKNOWLEDGED:
@@ -442,10 +446,6 @@ class Members:
         if not left:
             assert self.records.in_flight == 0
             assert self.records.delivery_complete_count == 0
-
-
-def _offsets(finished: list[FinishedRecords]) -> set[int]:
-    return {at for one in finished for at in range(one.first_offset, one.last_offset + 1)}
 
 
 @examples(60)

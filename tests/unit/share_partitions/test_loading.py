@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.share_partitions.in_flight import InvalidShareState
-from groupd.coordinator.share_partitions.runs import (
-    ACKNOWLEDGED,
-    ACQUIRED,
-    ARCHIVED,
-    ARCHIVING,
-    AVAILABLE,
-)
+from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition
 
 

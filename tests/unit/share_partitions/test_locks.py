@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.share_partitions.locks import EMPTY_LOCKS, RecordLock, RecordLocks
-from groupd.coordinator.share_partitions.runs import AVAILABLE
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import ACCEPT, REJECT, RELEASE, RENEW
+from groupd.protocol.messages.share_state import AVAILABLE
 from tests.unit.share_partitions.one_partition import LOCK_MS, OnePartition, written
 
 
@@ -146,6 +146,14 @@ def test_some_are_renewed() -> None:
     assert written(one.begin_expiry()) == ["7-9 available x1"]
     assert written(one.release("ann")) == ["0-1 available x1", "4-6 available x1"]
     assert one.records.next_lock_ms is None
+
+
+def test_renewed_records_are_over_once() -> None:
+    one = OnePartition((0, 9, AVAILABLE, 1), limit=2)
+    one.fetch("ann", (0, 9))
+    one.acknowledge("ann", (5, 9, RENEW))
+    assert written(one.release("ann")) == ["0-9 archived x2"]
+    assert one.finished == ["0-4 delivery limit", "5-9 delivery limit"]
 
 
 def test_a_failed_write_keeps_renewals() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.share_partitions.runs import ACKNOWLEDGED, ARCHIVED, AVAILABLE
 from groupd.protocol.messages.share_fetch import ACCEPT, RELEASE
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE
 from tests.unit.share_partitions.one_partition import LOCK_MS, OnePartition, written
 
 

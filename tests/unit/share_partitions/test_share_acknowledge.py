@@ -259,3 +259,10 @@ async def test_the_limit_on_acknowledgements(world, foo, member, monkeypatch):
     monkeypatch.setattr(acknowledging, "ACKNOWLEDGEMENTS_MAX", 3)
     assert await code(member, 1, foo, *[acked(one, one) for one in range(2)]) is ASKED_WRONG
     assert await code(member, 2, foo, acked(0, 9, REJECT)) is OK
+
+
+async def test_a_bug_is_answered_too(world, foo, member, monkeypatch):
+    (share,) = world.shares.leaders.of_group(GROUP)
+    monkeypatch.setattr(share, "_tell", lambda finished: 1 / 0)
+    assert await code(member, 1, foo, acked(0, 9)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(world.shares.leaders) == 0

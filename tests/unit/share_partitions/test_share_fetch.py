@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from groupd.coordinator.core.slices import run_through
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.share_fetch import RECORD_LIMIT, RELEASE
+from groupd.protocol.messages.share_fetch import RECORD_LIMIT, REJECT, RELEASE
 from groupd.protocol.messages.share_state import ReadShareGroupStateRequest
 from tests.unit.share_partitions.share_world import (
     GROUP,
@@ -16,8 +17,6 @@ from tests.unit.share_partitions.share_world import (
     offsets_in,
     partitions_of,
 )
-
-SHORT_LOCKS = {"share_min_record_lock_duration_ms": 1000}
 
 
 async def test_each_record_goes_to_one_member(world, foo):
@@ -404,3 +403,56 @@ async def test_the_topic_is_deleted_meanwhile(world, foo):
     await world.settle()
     assert partitions_of(waiter.reply)[0].error is ErrorCode.UNKNOWN_TOPIC_ID
     assert len(world.shares.leaders) == 0
+
+
+async def test_enough_is_what_a_member_may_acquire(world, foo):
+    """It does not wait for bytes that it could not take."""
+    for _ in range(3):
+        await world.produce_records(10)
+    reply = await world.connect().fetch(0, (foo, 0), max_records=20, min_bytes=1 << 20)
+    assert acquired(reply) == [(0, 19, 1)]
+
+
+async def test_a_start_offset_behind_the_end(world, foo):
+    """Nothing validates it. The group waits until the log is so long."""
+    await world.initialize(foo, [0], start_offset=5, epoch=4)
+    await world.produce_records(3)
+    member = world.connect()
+    waiter = member.ask_fetch(0, (foo, 0), max_wait_ms=10_000)
+    await world.settle()
+    assert waiter.reply is None
+    await world.produce_records(3)
+    await world.settle()
+    assert acquired(waiter.reply) == [(5, 5, 1)]
+
+
+async def test_what_people_see(world, foo):
+    await world.produce_records(10)
+    member = world.connect()
+    await member.fetch(0, (foo, 0), (foo, 1))
+    await member.acknowledge(1, {(foo, 0): [acked(0, 1), acked(4, 4, REJECT)]})
+    views = run_through(world.shares.view(GROUP))
+    assert [(one.topic_id, one.partition) for one in views] == [(foo, 0), (foo, 1)]
+    assert (views[0].start_offset, views[0].end_offset, views[0].next_offset) == (2, 9, 10)
+    assert views[0].finished == 1
+    assert [(one.first_offset, one.last_offset, one.member_id) for one in views[0].ranges] == [
+        (2, 3, "m1"),
+        (4, 4, None),
+        (5, 9, "m1"),
+    ]
+    assert (views[1].start_offset, views[1].end_offset, views[1].ranges) == (0, -1, [])
+
+
+async def test_a_client_beyond_its_quota_acquires_nothing(world, foo):
+    """As a difference to Kafka, where records stay locked that the client was not sent."""
+    for _ in range(2):
+        await world.produce(b"v" * 50_000)
+    world.plane.quotas.change([((("client-id", "client"),), {"consumer_byte_rate": 5000.0})])
+    member = world.connect()
+    assert acquired(await member.fetch(0, (foo, 0), max_records=1)) == [(0, 0, 1)]
+    reply = await member.fetch(1, acks={(foo, 0): [acked(0, 0)]})
+    assert reply.throttle_ms > 0
+    assert partitions_of(reply)[0].acknowledge_error is OK
+    assert acquired(reply) == []
+    world.advance(reply.throttle_ms + 10_000)
+    assert acquired(await member.fetch(2)) == [(1, 1, 1)]
