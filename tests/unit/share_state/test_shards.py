@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
@@ -123,6 +125,38 @@ async def test_a_write_with_an_unknown_result(bench: Bench, applied: bool) -> No
     assert (await bench.ask(WRITE, write(B(0, 4, 2, 1)))).error is NOT_HERE
     await settle()
     assert (await bench.ask(READ, asked())).batches == ((B(0, 4, 2, 1),) if applied else ())
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(["well", "lost", "uncertain", "restart"]), max_size=25))
+def test_what_was_acknowledged_survives_all_faults(faults: list[str]) -> None:
+    """Each write has an offset of its own, so the state says which writes were made."""
+
+    async def run() -> None:
+        bench = await Bench(share_snapshot_updates=2).start()
+        await bench.good(INIT, init(1, 0))
+        acknowledged, asked_for = set(), set()
+        for number, fault in enumerate(faults):
+            if fault == "restart":
+                bench = await bench.restart()
+                continue
+            offset = 2 * number
+            if fault != "well":
+                bench.store.fail_next_append(
+                    LogUncertain("connection lost"), applied=fault == "uncertain"
+                )
+            asked_for.add(offset)
+            entry = await bench.ask(WRITE, write(B(offset, offset, 2, 1)))
+            assert entry.error is (NONE if fault == "well" else NOT_HERE)
+            if entry.error is NONE:
+                acknowledged.add(offset)
+            await bench.pass_time(1000)
+        bench = await bench.restart()
+        kept = {one.first_offset for one in (await bench.ask(READ, asked())).batches}
+        assert acknowledged <= kept <= asked_for
+        await bench.stop()
+
+    asyncio.run(run())
 
 
 async def test_a_write_that_takes_too_long(bench: Bench) -> None:
