@@ -130,7 +130,7 @@ class SharePartition:
         self._leader_epoch = partition.epochs.latest
         self._state_epoch = 0
         self._wakes = 0
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters: dict[asyncio.Event, None] = {}
         self._unwritten: list[_Change] = []
         self._burials = 0
         self._written = asyncio.Event()
@@ -145,11 +145,11 @@ class SharePartition:
 
     def add_waiter(self, event: asyncio.Event) -> None:
         self.partition.add_waiter(event)
-        self._waiters.add(event)
+        self._waiters[event] = None
 
     def remove_waiter(self, event: asyncio.Event) -> None:
         self.partition.remove_waiter(event)
-        self._waiters.discard(event)
+        self._waiters.pop(event, None)
 
     def wake(self) -> None:
         """Let waiting requests look again."""

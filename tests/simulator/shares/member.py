@@ -226,12 +226,12 @@ class ShareMemberClient:
                 self._later(0, self._next, link)
 
     def _leaders(self) -> set[int]:
-        found = {self._simulation.leader_of(bucket_of(*place)) for place in self.assigned}
+        found = {self._simulation.leader_of(bucket_of(*place)) for place in sorted(self.assigned)}
         return {node_id for node_id in found if node_id is not None}
 
     def _wanted(self, link: Link) -> set[Partition]:
         leader = self._simulation.leader_of
-        return {one for one in self.assigned if leader(bucket_of(*one)) == link.node_id}
+        return {one for one in sorted(self.assigned) if leader(bucket_of(*one)) == link.node_id}
 
     def _hang_up(self, link: Link) -> None:
         if link.connection is not None:
