@@ -118,6 +118,8 @@ class ShareMemberClient:
     def _die_in(self, life: int) -> None:
         if self._life == life and self.running:
             self.die()
+            if self._simulation.healed:
+                self.start()
 
     def freeze(self, for_ms: int) -> None:
         self._world.trace("freeze", self.name, for_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -53,6 +54,22 @@ class Result:
     accepts: int
     settled_ms: int
     digest: str
+
+
+@contextmanager
+def left_behind() -> Iterator[None]:
+    """What a killed process leaves behind is collected afterwards: no more of it may run in the
+    world. Its coroutines may complain that they are not ended in order."""
+    enabled, hook = gc.isenabled(), sys.unraisablehook
+    gc.disable()
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        gc.collect()
+        sys.unraisablehook = hook
+        if enabled:
+            gc.enable()
 
 
 class ShareSimulation:
@@ -351,11 +368,8 @@ class ShareSimulation:
     # Phases
 
     def run(self) -> Result:
-        # What a killed process leaves behind must not run on while it is collected.
-        collects = gc.isenabled()
-        gc.disable()
         try:
-            with self._acquisitions():
+            with self._acquisitions(), left_behind():
                 return self._run()
         except Exception as error:
             story = "\n".join(self.world.story(STORY_LINES))
@@ -367,8 +381,6 @@ class ShareSimulation:
         finally:
             for node in self.nodes.values():
                 node.kill()
-            if collects:
-                gc.enable()
 
     def _run(self) -> Result:
         world = self.world
