@@ -84,7 +84,7 @@ class RecordSource(NamedTuple):
 UNKNOWN_SOURCE = RecordSource(None, None, None, None)
 """The source of records from inputs that give keys and values only."""
 
-_PLAIN_HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+PLAIN_HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
 
 
 def source_of(header: BatchHeader) -> RecordSource:
@@ -321,7 +321,7 @@ class EntryRows:
             name = type_name(int.from_bytes(raw.key[:2], "big", signed=True))
             if not wanted.type(name) or not wanted.group(group_of(raw.key)):
                 return None
-        entry = entry_of(_PLAIN_HEADER, raw)
+        entry = entry_of(PLAIN_HEADER, raw)
         if not wanted.type(entry.kind) or not wanted.group(entry.group):
             return None
         self.decoded += 1

@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from groupd.pipeline.decode import COLUMNS
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.files import exists
 from groupd.pipeline.generator.sinks import END_OFFSETS_FILE
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.kafka import KafkaSource, kafka_entries
+from groupd.pipeline.logs import OFFSETS, SourceLog
 from groupd.pipeline.row_filter import RowFilter
-from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
+from groupd.pipeline.schema import END_OFFSETS, TOPICS
 from groupd.pipeline.source import FORMAT, GroupdDataSource
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.values import topic_id_text
@@ -48,16 +48,15 @@ QUARANTINE_COLUMNS = (
 
 # Inputs -------------------------------------------------------------------------------------
 
-# The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake
-# (the output of the job `entries`). All of them give the same rows. Names of topics and end offsets
-# of partitions are not in the log; they come from the store, the cluster or files.
+# A log comes from one of: a store, Kafka's own internal topic, segment files, or a lake (output of
+# the jobs `entries` and `share-entries`). All of them give the same rows. Names of topics and end
+# offsets of partitions are not in the log; they come from the store, the cluster or files.
 
-ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000
 """At most this many end offsets are read from a store, because they pass through the driver's
 memory."""
 
-_SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit")
+_SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit", "share_partitions")
 
 
 class Origin(Struct, frozen=True):
@@ -87,39 +86,49 @@ class Origin(Struct, frozen=True):
 
 
 def read_entries(
-    spark: SparkSession, origin: Origin, columns: tuple[str, ...] = COLUMNS
+    spark: SparkSession,
+    origin: Origin,
+    columns: tuple[str, ...] = (),
+    log: SourceLog = OFFSETS,
 ) -> DataFrame:
-    """The rows of the log, those with `error` included. Raises PipelineError."""
+    """The rows of the log, those with `error` included. `columns`: () are all. Raises
+    PipelineError."""
+    columns = columns or log.columns
     if origin.kafka is not None:
         frame = kafka_entries(
             spark,
             origin.kafka,
+            source=log,
             columns=columns,
             wanted=origin.wanted,
             options=origin.kafka_options,
         )
     elif origin.lake is not None:
-        frame = _restrict(lake_entries(spark, origin.lake), origin.wanted).select(*columns)
+        frame = _restrict(lake_entries(spark, origin.lake, log), origin.wanted).select(*columns)
     else:
-        frame = _source(spark, origin, columns)
+        frame = _source(spark, origin, columns, log)
     return frame
 
 
-def lake_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
-    """The output of the job `entries`; `directory` is its table or the directory that contains
-    it."""
+def lake_entries(spark: SparkSession, directory: str | Path, log: SourceLog = OFFSETS) -> DataFrame:
+    """The output of the job that is named like the log's table. `directory` contains it, or is the
+    table `entries` itself. A lake may be without a table of the state of share groups."""
     path = str(directory).rstrip("/")
-    if exists(spark, f"{path}/{ENTRIES_TABLE}"):
-        path = f"{path}/{ENTRIES_TABLE}"
+    if exists(spark, f"{path}/{log.table}"):
+        path = f"{path}/{log.table}"
     elif not exists(spark, path):
         raise PipelineError(f"{directory}: there is no such lake: write one with the job entries")
-    return spark.read.schema(ENTRIES).parquet(path).select(*COLUMNS)
+    elif log != OFFSETS:
+        return spark.createDataFrame([], log.schema)
+    return spark.read.schema(log.schema).parquet(path).select(*log.columns)
 
 
-def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
+def _source(
+    spark: SparkSession, origin: Origin, columns: tuple[str, ...], log: SourceLog
+) -> DataFrame:
     spark.dataSource.register(GroupdDataSource)
     wanted = origin.wanted
-    options = {"columns": ",".join(columns), **origin.source_options}
+    options = {"columns": ",".join(columns), "log": log.log.topic, **origin.source_options}
     if origin.store is not None:
         options["store"] = origin.store
     elif origin.segments is not None:
@@ -174,15 +183,21 @@ def read_table(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
 
 def read_topics(spark: SparkSession, origin: Origin) -> DataFrame:
     """Topics by id, from the file if there is one, else from the catalogue of the store or the
-    cluster. Topics that commits name are added, which covers deleted ones."""
+    cluster. Topics that commits and share groups name are added, which covers deleted ones."""
     if origin.topics_file is not None:
         known = read_table(spark, origin.topics_file, TOPICS)
     else:
         known = spark.createDataFrame(_catalogue(spark, origin), TOPICS)
+    rows = read_entries(spark, origin, _SEEN_COLUMNS).where("record_type_id IN (1, 15)")
+    committed = F.array(F.struct(F.col("offset_commit.topic_id").alias("topic_id"), "topic"))
+    shared = F.transform(
+        "share_partitions.initialized",
+        lambda one: F.struct(one["topic_id"].alias("topic_id"), one["topic_name"].alias("topic")),
+    )
+    named = F.when(F.col("record_type_id") == 1, committed).otherwise(shared)
     seen = (
-        read_entries(spark, origin, _SEEN_COLUMNS)
-        .where("record_type_id = 1 AND offset_commit.topic_id IS NOT NULL")
-        .select(F.col("offset_commit.topic_id").alias("topic_id"), "topic")
+        rows.select(F.inline(named))
+        .where("topic_id IS NOT NULL")
         .distinct()
         .join(known.select("topic_id"), "topic_id", "left_anti")
         .withColumn("partitions", F.lit(None).cast("int"))
@@ -241,26 +256,28 @@ def _ends_over_time(
 def read_inputs(
     spark: SparkSession,
     origin: Origin,
-    columns: tuple[str, ...] = COLUMNS,
+    columns: tuple[str, ...] = (),
     step: timedelta | None = None,
+    log: SourceLog = OFFSETS,
 ) -> Inputs:
-    """The tables that a job takes. `columns`: those of the log that the job uses. The others are
-    not decoded: they exist, so that the job can still name them, but are null. `step`: see
-    `read_end_offsets`. Raises PipelineError."""
+    """The tables that a job takes. `columns`: those of `log` that the job uses, () for all. The
+    others are not decoded: they exist, so that the job can still name them, but are null. `step`:
+    see `read_end_offsets`. Raises PipelineError."""
+    columns = columns or log.columns
     with_error = tuple(dict.fromkeys((*columns, "error")))
-    good = read_entries(spark, origin, with_error).where(F.col("error").isNull())
+    good = read_entries(spark, origin, with_error, log).where(F.col("error").isNull())
     good = good.select(
         *[
             F.col(one.name)
             if one.name in columns
             else F.lit(None).cast(one.dataType).alias(one.name)
-            for one in ENTRIES
+            for one in log.schema
         ]
     )
     return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin, step))
 
 
-def read_quarantine(spark: SparkSession, origin: Origin) -> DataFrame:
+def read_quarantine(spark: SparkSession, origin: Origin, log: SourceLog = OFFSETS) -> DataFrame:
     """The rows that `read_inputs` leaves out, because they cannot be decoded. Raises
     PipelineError."""
-    return read_entries(spark, origin, QUARANTINE_COLUMNS).where(F.col("error").isNotNull())
+    return read_entries(spark, origin, QUARANTINE_COLUMNS, log).where(F.col("error").isNotNull())

@@ -14,11 +14,13 @@ from msgspec import Struct, field
 from pyspark.sql import DataFrame
 
 from groupd.pipeline.errors import length
+from groupd.pipeline.logs import OFFSETS, SourceLog
 
 
 class Inputs(Struct, frozen=True):
-    """The input tables, as `pipeline.schema` describes them. `entries` has no rows with `error`:
-    those are in quarantine. `topics` and `end_offsets` may be empty, but are never None."""
+    """The input tables, as `pipeline.schema` describes them. `entries`: the log that the job reads,
+    without rows with `error`, which are in quarantine. `topics` and `end_offsets` may be empty, but
+    are never None."""
 
     entries: DataFrame
     topics: DataFrame
@@ -41,7 +43,8 @@ class Job(Struct, frozen=True):
     names and defaults of the job's options (`--set NAME=VALUE`); `build` gets all of them.
     `columns`: the columns of the log that the job reads, () for all; the others are null.
     `ends_every`: the name of the option with the length of the steps in which the job wants end
-    offsets over time, where the input has them; "" if the job wants only the present ones."""
+    offsets over time, where the input has them; "" if the job wants only the present ones. `log`:
+    the log that the job reads."""
 
     name: str
     summary: str
@@ -49,6 +52,7 @@ class Job(Struct, frozen=True):
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     ends_every: str = ""
+    log: SourceLog = OFFSETS
 
     def ends_step(self, options: Mapping[str, Any]) -> timedelta | None:
         """The value of the option that `ends_every` names, else None. Raises PipelineError."""

@@ -21,11 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
-from groupd.pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
+from groupd.pipeline.decode import ROWS_A_BATCH, RecordSource
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.logs import OFFSETS, SOURCE_LOGS, SourceLog
 from groupd.pipeline.row_filter import EVERYTHING, RowFilter
-from groupd.pipeline.schema import ENTRIES
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)
@@ -38,20 +37,27 @@ def kafka_entries(
     spark: SparkSession,
     bootstrap: str,
     *,
-    columns: Sequence[str] = COLUMNS,
+    source: SourceLog = OFFSETS,
+    columns: Sequence[str] = (),
     wanted: RowFilter = EVERYTHING,
     options: Mapping[str, str] | None = None,
     streaming: bool = False,
 ) -> DataFrame:
-    """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
-    and SASL. Raises PipelineError if that source is not installed."""
+    """Rows of a log, by default `schema.ENTRIES`; `columns` () are all. There are none if the
+    cluster has no such topic. `options`: those of Spark's Kafka source, also `kafka.*` for TLS and
+    SASL. Raises PipelineError if that source is not installed."""
+    columns = tuple(columns) or source.columns
+    schema = StructType([source.schema[name] for name in columns])
+    topic = source.log.topic
     with KafkaSource(spark, bootstrap, options) as cluster:
-        partitions = cluster.partitions(OFFSETS_TOPIC)
+        partitions = cluster.partitions(topic)
+    if not partitions:
+        return spark.createDataFrame([], schema)
     # Spark leaves internal topics out unless it asks a consumer instead of the admin client.
     spark.conf.set(_BY_CONSUMER, "true")
     given = {
         "kafka.bootstrap.servers": bootstrap,
-        "assign": encode({OFFSETS_TOPIC: list(range(partitions))}).decode(),
+        "assign": encode({topic: list(range(partitions))}).decode(),
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
         **(options or {}),
@@ -68,8 +74,7 @@ def kafka_entries(
             raise
         raise _missing(spark) from error
     plain = frame.select("partition", "offset", "timestamp", "key", "value")
-    schema = StructType([ENTRIES[name] for name in columns])
-    return plain.mapInArrow(_decoder(tuple(columns), wanted), schema)
+    return plain.mapInArrow(_decoder(topic, columns, wanted), schema)
 
 
 def _missing(spark: SparkSession) -> PipelineError:
@@ -79,10 +84,10 @@ def _missing(spark: SparkSession) -> PipelineError:
 
 
 def _decoder(
-    columns: tuple[str, ...], wanted: RowFilter
+    topic: str, columns: tuple[str, ...], wanted: RowFilter
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = EntryRows(columns, wanted)
+        out = SOURCE_LOGS[topic].rows(columns, wanted)
         for batch in batches:
             partitions, offsets, times, keys, values = batch.columns
             rows = zip(
@@ -146,7 +151,10 @@ class KafkaSource:
             raise PipelineError(f"{self._bootstrap} does not answer: {said}") from error
 
     def partitions(self, topic: str) -> int:
-        """The number of partitions of a topic, internal topics included."""
+        """The number of partitions of a topic, internal topics included; 0 if there is none."""
+        internal = self._jvm.org.apache.kafka.clients.admin.ListTopicsOptions().listInternal(True)
+        if topic not in self._get(self._admin.listTopics(internal).names()):
+            return 0
         names = self._jvm.java.util.HashSet()
         names.add(topic)
         found = self._get(self._admin.describeTopics(names).allTopicNames())

@@ -10,8 +10,9 @@ from msgspec import DecodeError, Struct
 from msgspec.json import decode
 
 from groupd.coordinator.logtools.entries import CHOICES
-from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
+from groupd.pipeline.decode import CORRUPT_BATCH
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.logs import OFFSETS, SOURCE_LOGS, SourceLog
 from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.store import store_url
 
@@ -24,6 +25,7 @@ _KNOWN = frozenset(
     {
         "store",
         "segments",
+        "log",
         "columns",
         "group",
         "groups",
@@ -40,17 +42,22 @@ _KNOWN = frozenset(
 
 
 class SourceOptions(Struct, frozen=True):
-    """The parsed options. Either `store` (a URL) or `segments` (a directory) is given. `starting`:
-    `earliest`, `latest`, or offsets by log partition."""
+    """The parsed options. Either `store` (a URL) or `segments` (a directory) is given. `topic`: the
+    log that is read. `starting`: `earliest`, `latest`, or offsets by log partition."""
 
     store: str | None
     segments: str | None
     columns: tuple[str, ...]
     wanted: RowFilter
+    topic: str = OFFSETS.log.topic
     rows_per_partition: int = ROWS_PER_PARTITION
     max_rows_per_batch: int | None = None
     fail_on_data_loss: bool = True
     starting: str | dict[int, int] = "earliest"
+
+    @property
+    def source_log(self) -> SourceLog:
+        return SOURCE_LOGS[self.topic]
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -61,12 +68,16 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     store, segments = given.get("store", given.get("path")), given.get("segments")
     if (store is None) == (segments is None):
         raise PipelineError("the source groupd needs one of the options store and segments")
+    topic = given.get("log", OFFSETS.log.topic)
+    if topic not in SOURCE_LOGS:
+        raise PipelineError(f"there is no log {topic}: there are {', '.join(SOURCE_LOGS)}")
     limit = given.get("maxrowsperbatch")
     return SourceOptions(
         None if store is None else store_url(store),
         None if segments is None else str(Path(segments).absolute()),
-        _columns(given.get("columns")),
+        _columns(given.get("columns"), SOURCE_LOGS[topic].columns),
         _wanted(given),
+        topic,
         _positive("rowsPerPartition", given.get("rowsperpartition", str(ROWS_PER_PARTITION))),
         None if limit is None else _positive("maxRowsPerBatch", limit),
         _switch("failOnDataLoss", given.get("failondataloss", "true")),
@@ -74,14 +85,14 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
+def _columns(text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     if text is None:
-        return COLUMNS
+        return known
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
-        if name not in COLUMNS:
-            raise PipelineError(f"there is no column {name}: there are {', '.join(COLUMNS)}")
-    return names or COLUMNS
+        if name not in known:
+            raise PipelineError(f"there is no column {name}: there are {', '.join(known)}")
+    return names or known
 
 
 def _wanted(given: Mapping[str, str]) -> RowFilter:

@@ -14,9 +14,11 @@ from pyspark.sql.datasource import InputPartition
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.entries import LogToolError
-from groupd.coordinator.logtools.segments import TruncatedSegment, offsets_partitions, read_segment
-from groupd.pipeline.decode import ROWS_A_BATCH, EntryRows
+from groupd.coordinator.logtools.logs import CoordinatorLog
+from groupd.coordinator.logtools.segments import TruncatedSegment, partition_files, read_segment
+from groupd.pipeline.decode import ROWS_A_BATCH
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.logs import OFFSETS, LogRows, SourceLog
 from groupd.pipeline.options import SourceOptions
 from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.store import StoreLogs, add_rows
@@ -52,13 +54,16 @@ class SegmentFile(InputPartition):
     last: bool
 
 
-def store_ranges(logs: StoreLogs, wanted: RowFilter, rows: int) -> list[LogRange]:
+def store_ranges(
+    logs: StoreLogs, source: SourceLog, wanted: RowFilter, rows: int
+) -> list[LogRange]:
     """Ranges over the store's logs as they are now, without parts that cannot hold wanted rows."""
     states = logs.states()
-    if not states:
+    if not states and source == OFFSETS:
         raise PipelineError("the store has no offsets log: no daemon has been started on it yet")
     found: list[LogRange] = []
-    for partition in _partitions(wanted, states, logs.log_partitions()):
+    count = logs.log_partitions() if source.by_group else None
+    for partition in _partitions(wanted, states, count):
         state = states[partition]
         end = state.next_offset
         start = _first(logs, wanted, partition, state)
@@ -96,7 +101,8 @@ def ranges(
 
 
 def _partitions(wanted: RowFilter, states: dict[int, LogState], count: int | None) -> list[int]:
-    """The log partitions that can hold wanted rows: the hash of a group id gives its partition."""
+    """The log partitions that can hold wanted rows: the hash of a group id gives its partition
+    among `count`, None if that is not so or not known."""
     found = set(states)
     if wanted.partitions is not None:
         found &= wanted.partitions
@@ -119,10 +125,10 @@ def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) 
     return None if found is None else max(start, found)
 
 
-def segment_files(directory: str, wanted: RowFilter) -> list[SegmentFile]:
-    """The segment files of the wanted log partitions. Raises PipelineError."""
+def segment_files(directory: str, log: CoordinatorLog, wanted: RowFilter) -> list[SegmentFile]:
+    """The segment files of the wanted partitions of a log. Raises PipelineError."""
     try:
-        logs = offsets_partitions(Path(directory))
+        logs = partition_files(Path(directory), log)
     except (LogToolError, OSError) as error:
         raise PipelineError(str(error)) from error
     return [
@@ -134,7 +140,7 @@ def segment_files(directory: str, wanted: RowFilter) -> list[SegmentFile]:
 
 
 def read_partition(
-    options: SourceOptions, partition: InputPartition, out: EntryRows, wanted: RowFilter
+    options: SourceOptions, partition: InputPartition, out: LogRows, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """Reads one partition of the plan; runs on executors."""
     if isinstance(partition, SegmentFile):
@@ -143,14 +149,14 @@ def read_partition(
         limits = wanted.also(from_offset=partition.from_offset, until_offset=partition.until_offset)
         out.want(limits)
         assert options.store is not None
-        with StoreLogs(options.store) as logs:
+        with StoreLogs(options.store, options.source_log.log) as logs:
             yield from _read_log(logs, partition, out, options.fail_on_data_loss)
     if len(out):
         yield out.take()
 
 
 def _read_log(
-    logs: StoreLogs, part: LogRange, out: EntryRows, fail: bool
+    logs: StoreLogs, part: LogRange, out: LogRows, fail: bool
 ) -> Iterator[pa.RecordBatch]:
     position, reported = part.from_offset, False
     while position < part.until_offset:
@@ -199,7 +205,7 @@ def report_loss(lost: str, fail: bool) -> bool:
     return True
 
 
-def _read_segment(part: SegmentFile, out: EntryRows) -> Iterator[pa.RecordBatch]:
+def _read_segment(part: SegmentFile, out: LogRows) -> Iterator[pa.RecordBatch]:
     path = Path(part.path)
     offset = int(path.stem) if path.stem.isdigit() else 0
     try:

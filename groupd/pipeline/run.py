@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from groupd.pipeline.decode import COLUMNS
 from groupd.pipeline.inputs import QUARANTINE, Origin, read_inputs, read_quarantine
 from groupd.pipeline.job import Job, Table
 from groupd.pipeline.sink import check_format, span_of, write_table
@@ -48,8 +47,7 @@ def run_job(
     out = out.rstrip("/")
     span = span_of(origin.wanted.from_us, origin.wanted.until_us)
     with watch("planning"):
-        columns = job.columns or COLUMNS
-        inputs = read_inputs(spark, origin, columns, job.ends_step(options))
+        inputs = read_inputs(spark, origin, job.columns, job.ends_step(options), job.log)
         tables = job.build(inputs, options)
     rows = {}
     for name, table in tables.items():
@@ -61,7 +59,7 @@ def run_job(
     if with_quarantine:
         with watch(QUARANTINE):
             path = f"{out}/{QUARANTINE}"
-            bad = read_quarantine(spark, origin)
+            bad = read_quarantine(spark, origin, job.log)
             held = Table(bad, "timestamp", ("log_partition", "log_offset"), optional=True)
             quarantined = write_table(spark, held, path, kind, span)()
     return Summary(rows, quarantined, time.monotonic() - started)

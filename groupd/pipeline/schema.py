@@ -65,6 +65,7 @@ GROUP_METADATA = struct(
 """Value of `group-metadata`: a classic group with all of its members."""
 
 CONSUMER_GROUP = struct(epoch=INT, metadata_hash=LONG)
+"""Value of the records of consumer and share groups themselves."""
 
 MEMBER_METADATA = struct(
     instance_id=STRING,
@@ -83,7 +84,8 @@ MEMBER_METADATA = struct(
 
 TARGET_METADATA = struct(assignment_epoch=INT, assignment_time=TIME)
 
-TARGET_MEMBER = struct(topics=ArrayType(struct(topic_id=STRING, partitions=ArrayType(INT))))
+_ASSIGNED = ArrayType(struct(topic_id=STRING, partitions=ArrayType(INT)))
+TARGET_MEMBER = struct(topics=_ASSIGNED)
 
 _OWNED = ArrayType(
     struct(topic_id=STRING, partitions=ArrayType(INT), assignment_epochs=ArrayType(INT))
@@ -98,6 +100,22 @@ CURRENT_MEMBER = struct(
 
 REGEX = struct(regex=STRING, topics=STRINGS, version=LONG, time=TIME)
 
+SHARE_MEMBER = struct(
+    rack_id=STRING, client_id=STRING, client_host=STRING, subscribed_topic_names=STRINGS
+)
+
+SHARE_CURRENT_MEMBER = struct(
+    member_epoch=INT, previous_member_epoch=INT, state=INT, assigned=_ASSIGNED
+)
+
+_STATE_PARTITIONS = ArrayType(struct(topic_id=STRING, topic_name=STRING, partitions=ArrayType(INT)))
+SHARE_PARTITIONS = struct(
+    initializing=_STATE_PARTITIONS,
+    initialized=_STATE_PARTITIONS,
+    deleting=ArrayType(struct(topic_id=STRING, topic_name=STRING)),
+)
+"""Which share-partitions of a group have state."""
+
 VALUE_COLUMNS = {
     0: "offset_commit",
     1: "offset_commit",
@@ -107,6 +125,12 @@ VALUE_COLUMNS = {
     6: "target_metadata",
     7: "target_member",
     8: "current_member",
+    10: "share_member",
+    11: "share_group",
+    12: "share_target",
+    13: "share_target_member",
+    14: "share_current_member",
+    15: "share_partitions",
     16: "regex",
 }
 """The struct column that holds the value, by record type number."""
@@ -139,6 +163,12 @@ ENTRIES = struct(
     target_metadata=TARGET_METADATA,
     target_member=TARGET_MEMBER,
     current_member=CURRENT_MEMBER,
+    share_member=SHARE_MEMBER,
+    share_group=CONSUMER_GROUP,
+    share_target=TARGET_METADATA,
+    share_target_member=TARGET_MEMBER,
+    share_current_member=SHARE_CURRENT_MEMBER,
+    share_partitions=SHARE_PARTITIONS,
     regex=REGEX,
     key=BinaryType(),
     value=BinaryType(),
@@ -157,6 +187,42 @@ ENTRIES = struct(
 - `marker`: `commit` or `abort`.
 - `key`, `value`: the bytes as they are in the log; read only if asked for.
 - `error`: why a record could not be decoded; such rows belong in quarantine, not in results.
+"""
+
+SHARE_ENTRIES = struct(
+    log_partition=INT,
+    log_offset=LONG,
+    timestamp=TIME,
+    record_type=STRING,
+    record_type_id=INT,
+    value_version=INT,
+    group=STRING,
+    topic_id=STRING,
+    partition=INT,
+    tombstone=BOOL,
+    snapshot_epoch=INT,
+    state_epoch=INT,
+    leader_epoch=INT,
+    start_offset=LONG,
+    create_time=TIME,
+    write_time=TIME,
+    batches=ArrayType(
+        struct(first_offset=LONG, last_offset=LONG, delivery_state=INT, delivery_count=INT)
+    ),
+    delivery_complete_count=INT,
+    key=BinaryType(),
+    value=BinaryType(),
+    error=STRING,
+)
+"""One row for each record of `__share_group_state` (docs/spec/share-group.md#3): `share-snapshot`,
+the whole state of a share-partition, or `share-update`, what is new since then.
+
+- `log_partition` to `value_version`, `tombstone`, `key`, `value`, `error`: as in `ENTRIES`.
+- `state_epoch`, `create_time`, `write_time`: only of snapshots.
+- `leader_epoch`, `start_offset`, `delivery_complete_count`: null where the record has -1, which
+  means not known, or in an update not changed.
+- `batches`: sorted ranges of offsets. `delivery_state`: 0 available, 2 acknowledged, 3 archiving, 4
+  archived.
 """
 
 TOPICS = struct(topic_id=STRING, topic=STRING, partitions=INT)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import groupd
 from groupd.coordinator.logtools.entries import LogToolError
-from groupd.coordinator.logtools.segments import offsets_partitions
+from groupd.coordinator.logtools.segments import partition_files
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.inputs import Origin
 from groupd.pipeline.store import store_url
@@ -171,7 +171,7 @@ def log_bytes(origin: Origin) -> int | None:
     looked up at once."""
     try:
         if origin.segments is not None:
-            files = offsets_partitions(Path(origin.segments)).values()
+            files = partition_files(Path(origin.segments)).values()
             return sum(file.stat().st_size for paths in files for file in paths)
         if origin.store is not None:
             found = database_file(store_url(origin.store), ".")

@@ -1,4 +1,5 @@
-"""The Spark data source `groupd`: the offsets log of a store, or of segment files, as rows.
+"""The Spark data source `groupd`: a log of a store, or of segment files, as rows. The option `log`
+names its topic; without it, it is the offsets log.
 
     spark.dataSource.register(GroupdDataSource)
     spark.read.format("groupd").option("store", URL).load()
@@ -33,21 +34,19 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from groupd.coordinator.logtools.entries import type_name
-from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.logs import OFFSETS, SourceLog
 from groupd.pipeline.options import SourceOptions, micros_of, parse_options
 from groupd.pipeline.reading import read_partition, segment_files, store_ranges
 from groupd.pipeline.row_filter import RowFilter
-from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.stream import GroupdStreamReader
 
-_SETS: dict[str, tuple[str, type, Callable[[Any], Any]]] = {
-    "group": ("groups", str, str),
-    "record_type": ("types", str, str),
-    "record_type_id": ("types", int, type_name),
-    "log_partition": ("partitions", int, int),
+_SETS: dict[str, tuple[str, type]] = {
+    "group": ("groups", str),
+    "record_type": ("types", str),
+    "record_type_id": ("types", int),
+    "log_partition": ("partitions", int),
 }
 _RANGES: dict[str, tuple[str, type, Callable[[Any], int]]] = {
     "log_offset": ("offset", int, int),
@@ -55,12 +54,14 @@ _RANGES: dict[str, tuple[str, type, Callable[[Any], int]]] = {
 }
 
 
-def push(wanted: RowFilter, filters: Iterable[Filter]) -> tuple[RowFilter, list[Filter]]:
+def push(
+    wanted: RowFilter, filters: Iterable[Filter], log: SourceLog = OFFSETS
+) -> tuple[RowFilter, list[Filter]]:
     """Returns `wanted` narrowed by the filters that the source takes over, and the other filters,
-    which Spark has to apply."""
+    which Spark has to apply. `log`: the log that is read."""
     left = []
     for one in filters:
-        limits = _limits(one, wanted)
+        limits = _limits(one, wanted, log)
         if limits is None:
             left.append(one)
         else:
@@ -68,17 +69,19 @@ def push(wanted: RowFilter, filters: Iterable[Filter]) -> tuple[RowFilter, list[
     return wanted, left
 
 
-def _limits(one: Filter, wanted: RowFilter) -> dict[str, Any] | None:
+def _limits(one: Filter, wanted: RowFilter, log: SourceLog) -> dict[str, Any] | None:
     path: tuple[str, ...] = getattr(one, "attribute", ())
     name = path[0] if len(path) == 1 else ""
     # With `rest` the source keeps rows without a group or a time, but a filter drops them.
     if wanted.rest and name in ("group", "timestamp"):
         return None
     if name in _SETS and isinstance(one, EqualTo | In):
-        field, kind, convert = _SETS[name]
+        field, kind = _SETS[name]
         values = one.value if isinstance(one, In) else (one.value,)
         if all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
-            return {field: frozenset(convert(value) for value in values)}
+            if name == "record_type_id":
+                values = tuple(log.type_name(value) for value in values)
+            return {field: frozenset(values)}
     if name in _RANGES:
         field, kind, convert = _RANGES[name]
         value = getattr(one, "value", None)
@@ -120,19 +123,22 @@ class GroupdDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return StructType([ENTRIES[name] for name in parse_options(self.options).columns])
+        options = parse_options(self.options)
+        return StructType([options.source_log.schema[name] for name in options.columns])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         kind = FilteringReader if _PUSHING in sys.modules else GroupdReader
-        return kind(parse_options(self.options), _columns(schema))
+        options = parse_options(self.options)
+        return kind(options, _columns(schema, options.source_log.schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return GroupdStreamReader(parse_options(self.options), _columns(schema))
+        options = parse_options(self.options)
+        return GroupdStreamReader(options, _columns(schema, options.source_log.schema))
 
 
-def _columns(schema: StructType) -> tuple[str, ...]:
+def _columns(schema: StructType, known: StructType) -> tuple[str, ...]:
     for field in schema:
-        if field.name not in ENTRIES.names or ENTRIES[field.name].dataType != field.dataType:
+        if field.name not in known.names or known[field.name].dataType != field.dataType:
             raise PipelineError(
                 f"the source {FORMAT} has no column {field.name} of type "
                 f"{field.dataType.simpleString()}"
@@ -153,22 +159,23 @@ class GroupdReader(DataSourceReader):
         found: list[InputPartition]
         if options.store is None:
             assert options.segments is not None
-            found = [*segment_files(options.segments, self.wanted)]
+            log = options.source_log.log
+            found = [*segment_files(options.segments, log, self.wanted)]
         else:
-            with StoreLogs(options.store) as logs:
-                found = [*store_ranges(logs, self.wanted, options.rows_per_partition)]
+            with StoreLogs(options.store, options.source_log.log) as logs:
+                rows = options.rows_per_partition
+                found = [*store_ranges(logs, options.source_log, self.wanted, rows)]
         # For an empty list Spark would make one partition with nothing in it.
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from read_partition(
-            self._options, partition, EntryRows(self._columns, self.wanted), self.wanted
-        )
+        rows = self._options.source_log.rows(self._columns, self.wanted)
+        yield from read_partition(self._options, partition, rows, self.wanted)
 
 
 class FilteringReader(GroupdReader):
     """A `GroupdReader` for sessions in which Spark pushes filters down."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self.wanted, left = push(self.wanted, filters)
+        self.wanted, left = push(self.wanted, filters, self._options.source_log)
         return left

@@ -1,4 +1,4 @@
-"""Reads the offsets log of a store in processes without an event loop: Spark's tasks.
+"""Reads a log of a store in processes without an event loop: Spark's tasks.
 
 It can run while a daemon writes. Nothing is locked, each page is read in its own transaction, and
 only committed data is seen. What the store does not give as it was written (a row with a wrong
@@ -14,18 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
 from groupd.coordinator.logtools.segments import partition_of
-from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.logs import LogRows
 from groupd.protocol.records.batch import CorruptBatch, iter_batches
 from groupd.storage.log import LogError, LogState, StoredTopic, StoreRefused
 from groupd.storage.open import DATABASE_FILE, create_reader
 from groupd.storage.reader import LogPage, StoredRow
 
 PAGE_BYTES = 1024 * 1024
-_PARTITIONS = "offsets.topic.num.partitions"
-"""The key under which a daemon keeps its number of shards in the store."""
 
 T = TypeVar("T")
 
@@ -46,10 +44,11 @@ def store_url(text: str) -> str:
 
 
 class StoreLogs:
-    """A store opened for reading; a context manager. Raises PipelineError if it cannot be opened
-    and LogError if it cannot be read any more."""
+    """A store opened for reading; a context manager. `log`: the log that is read. Raises
+    PipelineError if the store cannot be opened and LogError if it cannot be read any more."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, log: CoordinatorLog = OFFSETS_LOG) -> None:
+        self._log = log
         self._loop = asyncio.new_event_loop()
         # The caller's thread may already have a running loop, as in a notebook.
         self._thread = ThreadPoolExecutor(1, "groupd-store")
@@ -87,15 +86,15 @@ class StoreLogs:
         """The state of each shard's log, by log partition."""
         found = {}
         for state in self._run(self._reader.states()):
-            named = partition_of(Path(state.name))
-            if named is not None and named[0] == OFFSETS_TOPIC:
-                found[named[1]] = state
+            partition = self._log.partition_in_store(state.name)
+            if partition is not None:
+                found[partition] = state
         return dict(sorted(found.items()))
 
     def log_partitions(self) -> int | None:
         """The number of log partitions, None if the store does not say."""
-        for _, name, key, value in self._run(self._reader.configs()):
-            if (name, key) == ("", _PARTITIONS):
+        for resource, name, key, value in self._run(self._reader.configs()):
+            if (resource, name, key) == self._log.shards_key:
                 return int(value)
         return None
 
@@ -129,24 +128,24 @@ class StoreLogs:
     def first_offset_at(self, partition: int, time_ms: int) -> int | None:
         """The base offset of the first batch with a record at or after that time; None if there is
         none."""
-        name = offsets_log_name(partition)
+        name = self._log.store_name(partition)
         found = self._run(self._reader.first_at_or_after(name, time_ms))
         return None if found is None else found.base_offset
 
     def row_ends(self, partition: int, from_offset: int, until_offset: int) -> list[int]:
-        name = offsets_log_name(partition)
+        name = self._log.store_name(partition)
         return self._run(self._reader.row_ends(name, from_offset, until_offset))
 
     def page(self, partition: int, from_offset: int, until_offset: int) -> LogPage:
         """One page of the log. Raises LogError if the log is not there any more."""
-        name = offsets_log_name(partition)
+        name = self._log.store_name(partition)
         page = self._run(self._reader.page(name, from_offset, until_offset, PAGE_BYTES))
         if page is None:
             raise LogError(f"log {name}: is not there any more")
         return page
 
 
-def add_rows(out: EntryRows, partition: int, rows: list[StoredRow], position: int, end: int) -> int:
+def add_rows(out: LogRows, partition: int, rows: list[StoredRow], position: int, end: int) -> int:
     """Adds the records in `rows` and returns the offset behind them. `position`: where the rows
     should begin. `end`: where the reading ends; if there are no rows, everything before it is
     missing."""
@@ -169,7 +168,7 @@ def add_rows(out: EntryRows, partition: int, rows: list[StoredRow], position: in
     return position
 
 
-def _add_batches(out: EntryRows, partition: int, row: StoredRow) -> None:
+def _add_batches(out: LogRows, partition: int, row: StoredRow) -> None:
     stored = row.batch
     try:
         for batch in iter_batches(stored.payload):

@@ -25,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
 from groupd.pipeline.reading import data_loss, ranges, read_partition, report_loss
@@ -52,7 +51,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _open(self) -> StoreLogs:
         if self._logs is None:
             assert self._options.store is not None
-            self._logs = StoreLogs(self._options.store)
+            self._logs = StoreLogs(self._options.store, self._options.source_log.log)
         return self._logs
 
     def stop(self) -> None:
@@ -128,9 +127,8 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         wanted = self._options.wanted
-        yield from read_partition(
-            self._options, partition, EntryRows(self._columns, wanted), wanted
-        )
+        rows = self._options.source_log.rows(self._columns, wanted)
+        yield from read_partition(self._options, partition, rows, wanted)
 
 
 def _share(begins: dict[str, int], ends: StreamOffsets, rows: int) -> None:

@@ -20,6 +20,7 @@ from groupd.protocol.records.schema import (
     ConsumerGroupTargetMetadataValue,
     OffsetCommitKey,
     Record,
+    ShareGroupTargetMetadataValue,
 )
 
 FIRST_MS, LAST_MS = -62135596800000, 253402300799999
@@ -72,7 +73,10 @@ def key_columns(record: Record) -> tuple[str | None, str | None, int | None]:
 _TIME_SUFFIX = "timestamp_ms"
 """A field such as `commit_timestamp_ms` is the column `commit_time`."""
 
-_ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0}
+_DELETING = "deleting"
+"""The field with pairs of topic id and topic name."""
+
+_ABSENT_TIMES = {ConsumerGroupTargetMetadataValue: 0, ShareGroupTargetMetadataValue: 0}
 """Stands for no time in these classes: a record older than the field is read as 0."""
 
 
@@ -100,6 +104,11 @@ def _struct_of(value: Any) -> dict[str, Any]:
             made[column] = micros(found, absent_ms)
         elif name == "topic_id":
             made[column] = topic_id_text(found)
+        elif name == _DELETING:
+            made[column] = [
+                {"topic_id": topic_id_text(topic_id), "topic_name": topic}
+                for topic_id, topic in found
+            ]
         elif isinstance(found, tuple):
             made[column] = [_struct_of(one) if isinstance(one, Struct) else one for one in found]
         else:

@@ -1,6 +1,6 @@
 """The official command-line tools of Apache Kafka 4.4 against the peer: topics, groups, configs,
-records. `test_kafka_node_tools`, `test_users`, `test_quotas` and `test_acls` have the
-others.
+records. `test_kafka_node_tools`, `test_users`, `test_quotas`, `test_acls` and `test_share_tools`
+have the others.
 
 `shows` names the calls that a test makes; the table of them in `docs/clients.md` is checked against
 these names, so it says what is run and nothing else.
@@ -16,7 +16,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.clients import test_acls, test_kafka_node_tools, test_quotas, test_users
+from tests.clients import (
+    test_acls,
+    test_kafka_node_tools,
+    test_quotas,
+    test_share_tools,
+    test_users,
+)
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.clients.kafka_tool_calls import Run, rendered, shows
@@ -594,4 +600,5 @@ def test_the_table_in_the_docs_is_what_these_tests_run() -> None:
     assert test_users.__doc__
     assert test_quotas.__doc__
     assert test_acls.__doc__
+    assert test_share_tools.__doc__
     assert rendered() in PAGE.read_text(), f"put this into {PAGE.name}:\n{rendered()}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.protocol.records.schema import OffsetCommitValue, Record
+from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.storage.log import StoredTopic
 from tests.support.daemon import ROOT
 from tests.unit.logtools.harness import (
@@ -24,6 +25,7 @@ from tests.unit.logtools.harness import (
     marker,
     write_segment,
 )
+from tests.unit.logtools.share_logs import fill_state, home_of, snapshot, state_batch, update
 
 PAGE = ROOT / "docs" / "log.md"
 SHARDS = 50
@@ -77,7 +79,8 @@ def committed(offset: int, group: str, partition: int) -> Record:
 
 
 async def prepare(directory: Path) -> None:
-    """`groupd-data`: billing, of both kinds of commit, and audit. `kafka-logs`: shipping."""
+    """`groupd-data`: billing, of both kinds of commit, audit, and the state of the share group
+    jobs. `kafka-logs`: shipping."""
     shard = partition_for("billing", SHARDS)
     billing = [
         batch(0, committed(40, "billing", 0), committed(17, "billing", 1)),
@@ -92,6 +95,11 @@ async def prepare(directory: Path) -> None:
         [StoredTopic(ORDERS_ID, "orders", 2)],
         SHARDS,
     )
+    jobs = SharePartitionKey("jobs", ORDERS_ID, 0)
+    state = state_batch(
+        0, snapshot(0, 0, key=jobs), update(0, 0, (0, 6, 2, 1), (7, 9, 0, 1), key=jobs, complete=7)
+    )
+    await fill_state(directory / "groupd-data", home_of(jobs), state)
     kafka = directory / "kafka-logs"
     shipping = batch(120, classic("shipping", members=0), committed(9_000, "shipping", 2))
     write_segment(kafka, partition_for("shipping", SHARDS), shipping)

@@ -146,9 +146,13 @@ def test_what_does_not_decode_says_why() -> None:
     assert "outside of the years" in row_of(key, value, time_ms=2**62)["error"]
 
 
-def test_records_of_share_groups_are_no_errors() -> None:
-    row = row_of(b"\x00\x0b\x00\x02ab", b"\x00\x00\x01")
-    assert (row["error"], row["record_type"], row["group"]) == (None, "share-group-metadata", "ab")
+def test_records_of_streams_groups_are_no_errors() -> None:
+    row = row_of(b"\x00\x11\x00\x02ab", b"\x00\x00\x01")
+    assert (row["error"], row["record_type"], row["group"]) == (
+        None,
+        "streams-group-metadata",
+        "ab",
+    )
 
 
 def test_only_what_is_asked_for_is_decoded() -> None:

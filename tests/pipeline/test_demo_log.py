@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
-from groupd.coordinator.logtools.verify import Finding, verify_segments
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.segments import partition_files, read_segment
+from groupd.coordinator.logtools.verify import verify_segments
 from groupd.pipeline.generator.command import UNTIL_MS, generate
 from groupd.pipeline.generator.demo import demo_world
 from groupd.pipeline.generator.sinks import SegmentSink
@@ -43,7 +44,7 @@ def lines(demo: Path) -> list[Line]:
 
 
 def _lines(directory: Path) -> Iterator[Line]:
-    for paths in offsets_partitions(directory).values():
+    for paths in partition_files(directory).values():
         for path in paths:
             for raw in read_segment(path):
                 if not raw.header.is_control:
@@ -64,7 +65,7 @@ def commits(lines: list[Line], group: str, partition: int) -> list[tuple[float, 
 
 def test_it_verifies(demo: Path) -> None:
     found: list[Finding] = []
-    counts = verify_segments(offsets_partitions(demo), 50, found.append)
+    counts = verify_segments(demo, 50, found.append)
     assert found == []
     assert (counts.groups, counts.open_transactions) == (5, 0)
 
@@ -101,7 +102,7 @@ def test_warehouse_sync_is_classic_and_goes_back(lines: list[Line]) -> None:
 
 def test_ledger_has_transactions_of_both_outcomes(demo: Path) -> None:
     outcomes = set()
-    for paths in offsets_partitions(demo).values():
+    for paths in partition_files(demo).values():
         for path in paths:
             for raw in read_segment(path):
                 if parse_header(raw.payload).is_control:

@@ -28,6 +28,7 @@ from groupd.pipeline.inputs import Origin
 from groupd.pipeline.registry import job_named
 from groupd.pipeline.report.make import make_report, window_ms
 from groupd.pipeline.report.model import ReportLimits
+from groupd.pipeline.report.share_section import SECTION
 from groupd.pipeline.run import run_job
 from groupd.storage.open import create_store
 from tests.support.doc_snippets import snippets
@@ -66,10 +67,10 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = tmp_path_factory.mktemp("report")
 
     async def fill() -> None:
-        await generate(WORLD, PLANS, SegmentSink(at / "segments"))
+        await generate(WORLD, PLANS, SegmentSink(at / "segments"), share_groups=1)
         store = create_store(None, at)
         await store.start()
-        await generate(WORLD, PLANS, StoreSink(store))
+        await generate(WORLD, PLANS, StoreSink(store), share_groups=1)
         await store.close()
 
     asyncio.run(fill())
@@ -158,6 +159,16 @@ def test_a_stuck_partition_is_a_finding_with_its_line_and_lag_over_time(page: Pa
     links = [a for a in page.all("a") if a.get("data-group") == section]
     assert all((link["href"] or "").removeprefix("#") in page.ids for link in links)
     assert links
+
+
+def test_share_groups_have_a_section_with_what_came_again_and_again(page: Page) -> None:
+    assert any(a.get("id") == SECTION for a in page.all("section"))
+    assert "jobs-orders-0000" in page.text
+    assert {f"orders-{partition}" for partition in range(4)} <= set(page.text)
+    for wanted in ("Redelivered over time", "Records that were delivered most often", "archived"):
+        assert wanted in page.text
+    links = {link["href"] for link in page.all("a")}
+    assert f"#{SECTION}" in links
 
 
 def test_hostile_names_from_a_log_are_text(page: Page) -> None:

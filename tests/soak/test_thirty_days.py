@@ -22,7 +22,8 @@ from groupd.coordinator.config.coordinator_config import PROFILES, with_settings
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
-from groupd.coordinator.logtools.verify import Finding, verify_store
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.verify import verify_store
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.transactions.shard import TransactionShard

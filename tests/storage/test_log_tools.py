@@ -8,6 +8,7 @@ from sqlalchemy import text, update
 
 from groupd.coordinator.logtools.dump import Selection, dump_lines
 from groupd.coordinator.logtools.exporting import ExportOptions, export_log
+from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.importing import (
     ImportOptions,
     partitions_of,
@@ -16,7 +17,7 @@ from groupd.coordinator.logtools.importing import (
 )
 from groupd.coordinator.logtools.latest import Tally, latest_of
 from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
-from groupd.coordinator.logtools.verify import Finding, verify_store
+from groupd.coordinator.logtools.verify import verify_store
 from groupd.storage.open import create_reader, create_store
 from groupd.storage.tables import log_batch
 from tests.support.postgres import PostgresServer
@@ -40,7 +41,9 @@ async def test_a_store_on_postgresql_is_filled_read_and_verified(
     # The reader reads beside the owner of the store.
     reader = create_reader(url, tmp_path)
     await reader.start()
-    lines = [line async for line in dump_lines(StoreSource(reader), Selection, None, as_json=True)]
+    lines = [
+        line async for line in dump_lines([StoreSource(reader)], Selection, None, as_json=True)
+    ]
     assert len(lines) == 6
     findings: list[Finding] = []
     counts = await verify_store(reader, findings.append)

@@ -34,6 +34,19 @@ from groupd.protocol.records.schema import (
     Record,
     RecordKey,
     RecordValue,
+    ShareGroupCurrentMemberKey,
+    ShareGroupCurrentMemberValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionsKey,
+    ShareGroupStatePartitionsValue,
+    ShareGroupTargetMemberKey,
+    ShareGroupTargetMemberValue,
+    ShareGroupTargetMetadataKey,
+    ShareGroupTargetMetadataValue,
+    ShareStatePartitions,
 )
 
 Row = Mapping[str, Any]
@@ -66,6 +79,12 @@ _KEYS: dict[int, Callable[..., RecordKey]] = {
     6: ConsumerGroupTargetMetadataKey,
     7: ConsumerGroupTargetMemberKey,
     8: ConsumerGroupCurrentMemberKey,
+    10: ShareGroupMemberMetadataKey,
+    11: ShareGroupMetadataKey,
+    12: ShareGroupTargetMetadataKey,
+    13: ShareGroupTargetMemberKey,
+    14: ShareGroupCurrentMemberKey,
+    15: ShareGroupStatePartitionsKey,
 }
 
 
@@ -134,12 +153,29 @@ def _current(row: Row) -> RecordValue:
     )
 
 
-def _target_member(row: Row) -> RecordValue:
-    return ConsumerGroupTargetMemberValue(
+def _assigned(rows: list[Row]) -> tuple[AssignedTopic, ...]:
+    return tuple(AssignedTopic(_id(one["topic_id"]), tuple(one["partitions"])) for one in rows)
+
+
+def _share_member(row: Row) -> RecordValue:
+    names = tuple(row["subscribed_topic_names"])
+    return ShareGroupMemberMetadataValue(**{**row, "subscribed_topic_names": names})
+
+
+def _share_current(row: Row) -> RecordValue:
+    return ShareGroupCurrentMemberValue(**{**row, "assigned": _assigned(row["assigned"])})
+
+
+def _share_partitions(row: Row) -> RecordValue:
+    initializing, initialized = (
         tuple(
-            AssignedTopic(_id(one["topic_id"]), tuple(one["partitions"])) for one in row["topics"]
+            ShareStatePartitions(_id(one["topic_id"]), one["topic_name"], tuple(one["partitions"]))
+            for one in row[name]
         )
+        for name in ("initializing", "initialized")
     )
+    deleting = tuple((_id(one["topic_id"]), one["topic_name"]) for one in row["deleting"])
+    return ShareGroupStatePartitionsValue(initializing, initialized, deleting)
 
 
 def _target(row: Row) -> RecordValue:
@@ -155,7 +191,15 @@ _VALUES: dict[int, Callable[[Row], RecordValue]] = {
     3: lambda row: ConsumerGroupMetadataValue(**row),
     5: _member,
     6: _target,
-    7: _target_member,
+    7: lambda row: ConsumerGroupTargetMemberValue(_assigned(row["topics"])),
     8: _current,
+    10: _share_member,
+    11: lambda row: ShareGroupMetadataValue(**row),
+    12: lambda row: ShareGroupTargetMetadataValue(
+        row["assignment_epoch"], _ms(row["assignment_time"], absent=0)
+    ),
+    13: lambda row: ShareGroupTargetMemberValue(_assigned(row["topics"])),
+    14: _share_current,
+    15: _share_partitions,
     16: lambda row: ConsumerGroupRegexValue(tuple(row["topics"]), row["version"], _ms(row["time"])),
 }

@@ -29,6 +29,19 @@ from groupd.protocol.records.schema import (
     OwnedTopic,
     RecordKey,
     RecordValue,
+    ShareGroupCurrentMemberKey,
+    ShareGroupCurrentMemberValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionsKey,
+    ShareGroupStatePartitionsValue,
+    ShareGroupTargetMemberKey,
+    ShareGroupTargetMemberValue,
+    ShareGroupTargetMetadataKey,
+    ShareGroupTargetMetadataValue,
+    ShareStatePartitions,
 )
 
 _STRING = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -51,6 +64,9 @@ _OWNED = st.builds(OwnedTopic, _ID, _PARTITIONS) | _PARTITIONS.flatmap(
 _CLASSIC = st.builds(
     ClassicMemberMetadata, _INT32, _tuples(st.builds(ClassicProtocol, _STRING, st.binary()))
 )
+
+_ASSIGNED = _tuples(st.builds(AssignedTopic, _ID, _PARTITIONS))
+_STATE_PARTITIONS = _tuples(st.builds(ShareStatePartitions, _ID, _STRING, _PARTITIONS))
 
 
 def records(
@@ -121,9 +137,7 @@ def records(
         ),
         st.tuples(
             st.builds(ConsumerGroupTargetMemberKey, _STRING, _STRING),
-            st.builds(
-                ConsumerGroupTargetMemberValue, _tuples(st.builds(AssignedTopic, _ID, _PARTITIONS))
-            ),
+            st.builds(ConsumerGroupTargetMemberValue, _ASSIGNED),
         ),
         st.tuples(
             st.builds(ConsumerGroupCurrentMemberKey, _STRING, _STRING),
@@ -139,5 +153,34 @@ def records(
         st.tuples(
             st.builds(ConsumerGroupRegexKey, _STRING, _STRING),
             st.builds(ConsumerGroupRegexValue, _tuples(_STRING), _INT64, times),
+        ),
+        st.tuples(
+            st.builds(ShareGroupMemberMetadataKey, _STRING, _STRING),
+            st.builds(ShareGroupMemberMetadataValue, _MAYBE, _STRING, _STRING, _tuples(_STRING)),
+        ),
+        st.tuples(
+            st.builds(ShareGroupMetadataKey, _STRING),
+            st.builds(ShareGroupMetadataValue, _INT32, _INT64),
+        ),
+        st.tuples(
+            st.builds(ShareGroupTargetMetadataKey, _STRING),
+            st.builds(ShareGroupTargetMetadataValue, _INT32, times),
+        ),
+        st.tuples(
+            st.builds(ShareGroupTargetMemberKey, _STRING, _STRING),
+            st.builds(ShareGroupTargetMemberValue, _ASSIGNED),
+        ),
+        st.tuples(
+            st.builds(ShareGroupCurrentMemberKey, _STRING, _STRING),
+            st.builds(ShareGroupCurrentMemberValue, _INT32, _INT32, st.integers(0, 2), _ASSIGNED),
+        ),
+        st.tuples(
+            st.builds(ShareGroupStatePartitionsKey, _STRING),
+            st.builds(
+                ShareGroupStatePartitionsValue,
+                _STATE_PARTITIONS,
+                _STATE_PARTITIONS,
+                _tuples(st.tuples(_ID, _STRING)),
+            ),
         ),
     )

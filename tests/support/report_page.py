@@ -17,6 +17,9 @@ from groupd.pipeline.report.model import (
     Report,
     ReportFinding,
     Series,
+    SharePart,
+    ShareRange,
+    ShareRow,
 )
 
 START_MS = 1_768_003_200_000
@@ -134,7 +137,21 @@ def report(
     return Report(
         f"a log{note}", START_MS, END_MS, END_MS, STEPS, {"groups": len(listed), "commits": 48_000},
         {"critical": len(names), "warning": len(names)}, found, 0, listed, 0, details,
+        shares(note),
     )  # fmt: skip
+
+
+def shares(note: str = "") -> SharePart:
+    """Two share-partitions, and records of one of them."""
+    rows = [
+        ShareRow(f"jobs{note}", f"orders{note}", 0, 40, 3, 1, 4, 5, 38, 90_000, 7, (0.0, 4.0)),
+        ShareRow(f"jobs{note}", f"orders{note}", 1, 40, 0, 0, 0, 1, None, None, None),
+    ]
+    ranges = [
+        ShareRange(f"jobs{note}", f"orders{note}", 0, 38, 38, 5, "archived", START_MS),
+        ShareRange(f"jobs{note}", f"orders{note}", 0, 39, 44, 2, "accepted", START_MS),
+    ]
+    return SharePart(rows, 12, ranges)
 
 
 class Page(HTMLParser):

@@ -58,7 +58,7 @@ def test_features(client: WireClient) -> None:
         one["name"]: (one["min_version"], one["max_version"]) for one in reply["supported_features"]
     }
     finalized = {one["name"]: one["max_version_level"] for one in reply["finalized_features"]}
-    wanted = {"group.version": (0, 1), "transaction.version": (0, 2)}
+    wanted = {"group.version": (0, 1), "share.version": (0, 2), "transaction.version": (0, 2)}
     assert {name: supported.get(name) for name in wanted} == wanted
     assert {name: finalized.get(name) for name in wanted} == {
         name: high for name, (_, high) in wanted.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from groupd.client.errors import CallFailed
 from groupd.coordinator.cluster.peers import Peers
-from groupd.coordinator.share_partitions.dead_letters import Produce
+from groupd.coordinator.share_partitions.dead_letters import SendRecords
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.topic import Topic
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -16,7 +16,7 @@ class RoutedProduce:
     """Sends records to the node that leads their partition. `local`: appends to the partitions of
     this node."""
 
-    def __init__(self, local: Produce, layout: Layout, peers: Peers) -> None:
+    def __init__(self, local: SendRecords, layout: Layout, peers: Peers) -> None:
         self._local = local
         self._layout = layout
         self._peers = peers

@@ -201,6 +201,16 @@ class DaemonParts:
             quotas=self.security.quotas,
         )
 
+    def _make_log_ends(self, work: LongWork) -> StoredEnds:
+        return StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            self.store,
+            work,
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
+        )
+
     def _make_transactions(self) -> TransactionCoordinator:
         """Returns the transaction coordinator. It writes markers through the data plane; broker and
         data plane ask it whether a write belongs to a transaction."""
@@ -299,17 +309,6 @@ class DaemonParts:
             shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
         return shares
 
-    def _make_log_ends(self, work: LongWork) -> StoredEnds:
-        plane = self.data_plane
-        return StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            self.store,
-            work,
-            self.config.produce_unpacked_max_bytes,
-            shared=self._member is not None,
-        )
-
     def _answer_share_groups(self) -> None:
         """Let the share coordinator answer the calls of share groups, and requests about their
         offsets."""
@@ -318,7 +317,7 @@ class DaemonParts:
         broker.tasks.routes.update(plain(offsets.handlers))
 
         async def delete(call: OutsideCall) -> ErrorCode:
-            return first_error((await persister.ask(call.request)).topics)
+            return first_error(await persister.ask(call.request))
 
         broker.calls.add("share-state-deletion", delete)
         broker.calls.add("share-positions", offsets.positions)

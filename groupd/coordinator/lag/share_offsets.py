@@ -9,7 +9,7 @@ is the number of records up to the end of the log, without the finished ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from groupd.coordinator.core.types import (
     Resource,
 )
 from groupd.coordinator.lag.growth import Found, LogEnds
-from groupd.coordinator.persister import Persister
+from groupd.coordinator.persister import Persister, entries_of
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -43,6 +43,7 @@ from groupd.protocol.messages.share_state import (
     NO_OFFSET,
     AskedShareState,
     ReadShareGroupStateSummaryRequest,
+    ShareStateReply,
     ShareStateSummary,
     ShareStateTopic,
 )
@@ -63,10 +64,8 @@ class SharePosition(Struct, frozen=True):
     commit_timestamp_ms: int
 
 
-AskedPartition = tuple[str, TopicId, int]
+NamedPartition = tuple[str, TopicId, int]
 """Topic name, topic id, partition."""
-
-Summary = tuple[AskedPartition, ShareStateSummary]
 
 
 class ShareOffsets:
@@ -114,7 +113,7 @@ class ShareOffsets:
         """First the existing topics, then those that do not exist, then those that the client may
         not describe."""
         by_name = self._broker.image.by_name
-        known: list[AskedPartition] = []
+        known: list[NamedPartition] = []
         unknown, denied = [], []
         for topic in asked.topics or ():
             if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
@@ -158,7 +157,7 @@ class ShareOffsets:
         partitions: Mapping[TopicId, Collection[int]] = found
         return partitions
 
-    def _existing(self, partitions: Mapping[TopicId, Collection[int]]) -> Iterator[AskedPartition]:
+    def _existing(self, partitions: Mapping[TopicId, Collection[int]]) -> Iterator[NamedPartition]:
         by_id = self._broker.image.by_id
         for topic_id, numbers in sorted(partitions.items()):
             if topic_id in by_id:
@@ -166,7 +165,7 @@ class ShareOffsets:
                 yield from ((name, topic_id, number) for number in sorted(numbers))
 
     async def _offsets(
-        self, group_id: str, asked: Sequence[AskedPartition]
+        self, group_id: str, asked: Sequence[NamedPartition]
     ) -> list[DescribedShareOffsets]:
         rows: dict[tuple[str, TopicId], list[DescribedShareOffset]] = {}
         for span in spans(len(asked), ASKED_AT_ONCE):
@@ -194,9 +193,11 @@ class ShareOffsets:
             for name, its in found.items()
         }
 
-    async def _summaries(self, group_id: str, asked: Sequence[AskedPartition]) -> list[Summary]:
+    async def _summaries(
+        self, group_id: str, asked: Sequence[NamedPartition]
+    ) -> list[tuple[NamedPartition, ShareStateSummary]]:
         """What the share coordinator knows of each partition, in the order of the question."""
-        by_topic: dict[TopicId, dict[int, AskedPartition]] = {}
+        by_topic: dict[TopicId, dict[int, NamedPartition]] = {}
         for one in asked:
             by_topic.setdefault(one[1], {})[one[2]] = one
         if not by_topic:
@@ -254,7 +255,6 @@ def _row(number: int, summary: ShareStateSummary, ends: Mapping[int, int]) -> De
     return DescribedShareOffset(number, start, epoch, lag)
 
 
-def first_error(answers: Iterable[ShareStateTopic]) -> ErrorCode:
+def first_error(reply: ShareStateReply) -> ErrorCode:
     """The first error in a reply of the share coordinator; NONE if there is none."""
-    codes = (one.error for topic in answers for one in topic.partitions if not isinstance(one, int))  # type: ignore[union-attr]
-    return next((code for code in codes if code), ErrorCode.NONE)
+    return next((one.error for one in entries_of(reply) if one.error), ErrorCode.NONE)

@@ -18,32 +18,39 @@ from groupd.protocol.records.compression import UnsupportedCodec
 
 
 async def dump_lines(
-    source: LogSource,
+    sources: Sequence[LogSource],
     make_selection: Callable[[], Selection],
     partitions: Sequence[int] | None,
     *,
     as_json: bool,
 ) -> AsyncIterator[str]:
-    """The lines of all wanted partitions, one after the other, each in the order of its offsets.
-    Raises LogToolError."""
-    there = await source.partitions()
-    for partition in sorted(set(partitions or ()) - set(there)):
-        raise LogToolError(f"--partition {partition}: there is no such log; there are {there}")
-    for partition in partitions or there:
-        selection, log = make_selection(), log_name(partition)
-        # A transaction must be followed from its first record on.
-        from_ms = None if selection.groups else selection.from_ms
-        async for batch in source.batches(partition, from_ms):
-            if not selection.may_hold(batch.header):
-                continue
-            try:
-                for entry in selection.of(entries_of(batch)):
-                    if as_json:
-                        yield json_line(log, partition, entry)
-                    else:
-                        yield text_line(log, entry)
-            except (CorruptBatch, UnsupportedCodec) as error:
-                raise LogToolError(f"{log} at offset {batch.header.base_offset}: {error}") from None
+    """The lines of all wanted partitions of the logs, one after the other, each in the order of its
+    offsets. Raises LogToolError, also if no log has one of `partitions`."""
+    there = [await source.partitions() for source in sources]
+    known = sorted({partition for found in there for partition in found})
+    for partition in sorted(set(partitions or ()).difference(known)):
+        raise LogToolError(f"--partition {partition}: there is no such log; there are {known}")
+    for source, found in zip(sources, there, strict=True):
+        for partition in found if partitions is None else partitions:
+            if partition in found:
+                async for line in _lines(source, partition, make_selection(), as_json):
+                    yield line
+
+
+async def _lines(
+    source: LogSource, partition: int, selection: Selection, as_json: bool
+) -> AsyncIterator[str]:
+    log = log_name(partition, source.log)
+    # A transaction must be followed from its first record on.
+    from_ms = None if selection.groups else selection.from_ms
+    async for batch in source.batches(partition, from_ms):
+        if not selection.may_hold(batch.header):
+            continue
+        try:
+            for entry in selection.of(entries_of(batch, source.log)):
+                yield json_line(log, partition, entry) if as_json else text_line(log, entry)
+        except (CorruptBatch, UnsupportedCodec) as error:
+            raise LogToolError(f"{log} at offset {batch.header.base_offset}: {error}") from None
 
 
 def parse_types(text: str | None) -> frozenset[str]:
@@ -119,12 +126,12 @@ def json_line(log: str, partition: int, entry: LogEntry) -> str:
     if entry.marker is not None:
         line["marker"] = "commit" if entry.marker.committed else "abort"
         line["coordinatorEpoch"] = entry.marker.coordinator_epoch
-    elif entry.record is not None and entry.number is not None:
-        line["tombstone"] = entry.record.value is None
-        line["key"] = key_json(entry.number, entry.record.key)
+    elif entry.decoded is not None and entry.number is not None:
+        line["tombstone"] = entry.decoded.value is None
+        line["key"] = key_json(entry.number, entry.decoded.key)
         line["value"] = None
-        if entry.record.value is not None:
-            line["value"] = value_json(_version(raw.value), entry.record.value)
+        if entry.decoded.value is not None:
+            line["value"] = value_json(_version(raw.value), entry.decoded.value)
     else:
         line["tombstone"] = raw.value is None
         if entry.group is not None:
@@ -145,13 +152,13 @@ def text_line(log: str, entry: LogEntry) -> str:
     if entry.marker is not None:
         parts.append("COMMIT" if entry.marker.committed else "ABORT")
         parts.append(f"coordinatorEpoch={entry.marker.coordinator_epoch}")
-    elif entry.record is not None and entry.number is not None:
-        parts.append(_fields(key_json(entry.number, entry.record.key)["data"]))
+    elif entry.decoded is not None and entry.number is not None:
+        parts.append(_fields(key_json(entry.number, entry.decoded.key)["data"]))
         parts.append("->")
-        if entry.record.value is None:
+        if entry.decoded.value is None:
             parts.append("<deleted>")
         else:
-            parts.append(_fields(value_json(0, entry.record.value)["data"]))
+            parts.append(_fields(value_json(0, entry.decoded.value)["data"]))
     else:
         if entry.group is not None:
             parts.append(f"group={_quoted(entry.group)}")

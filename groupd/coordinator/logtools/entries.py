@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
@@ -25,6 +27,13 @@ from groupd.protocol.records.codec import (
     record_type,
 )
 from groupd.protocol.records.schema import Record
+from groupd.protocol.records.share_state_records import (
+    SNAPSHOT,
+    UPDATE,
+    SharePartitionKey,
+    ShareStateValue,
+)
+from groupd.protocol.records.share_state_records import decode_record as decode_state
 
 
 class LogToolError(Exception):
@@ -32,7 +41,7 @@ class LogToolError(Exception):
 
 
 # The keys of all types begin with the group id, also of types that this coordinator does not hold.
-# So records of share and streams groups can be counted, filtered and left out by group.
+# So records of streams groups can be counted, filtered and left out by group.
 
 _LENGTH = struct.Struct(">h")
 
@@ -63,14 +72,21 @@ TYPE_NAMES = {
     22: "streams-group-current-member-assignment",
     23: "streams-group-topology",
 }
-UNHELD_TYPES = frozenset({*range(10, 16), *range(17, 24)})
-"""Records of share and streams groups, which this coordinator does not hold."""
+STATE_TYPE_NAMES = {SNAPSHOT: "share-snapshot", UPDATE: "share-update"}
+"""The types of records in the log of share groups' state."""
 
-CHOICES = (*TYPE_NAMES.values(), MARKER)
+UNHELD_TYPES = frozenset(range(17, 24))
+"""Records of streams groups, which this coordinator does not hold."""
+
+CHOICES = (*TYPE_NAMES.values(), *STATE_TYPE_NAMES.values(), MARKER)
 
 
 def type_name(number: int) -> str:
     return TYPE_NAMES.get(number, f"type-{number}")
+
+
+def state_type_name(number: int) -> str:
+    return STATE_TYPE_NAMES.get(number, f"type-{number}")
 
 
 def group_of(key: bytes) -> str | None:
@@ -89,9 +105,17 @@ UNREADABLE = "unreadable"
 """The kind of a record whose key is missing or too short to name a type."""
 
 
+class ShareStateRecord(NamedTuple):
+    """A record of the log of share groups' state. `value` None = tombstone."""
+
+    key: SharePartitionKey
+    value: ShareStateValue
+
+
 class LogEntry(Struct, frozen=True):
     """One record and its batch. `kind`: the name of its type, or `marker`. `record`: None for
-    markers, for types that are not held here, and if decoding fails (`error` says why)."""
+    markers, for types that are not held here, and if decoding fails (`error` says why). `state`:
+    the record instead of `record`, in the log of share groups' state."""
 
     header: BatchHeader
     raw: BatchRecord
@@ -101,6 +125,12 @@ class LogEntry(Struct, frozen=True):
     record: Record | None = None
     marker: MarkerRecord | None = None
     error: str | None = None
+    state: ShareStateRecord | None = None
+
+    @property
+    def decoded(self) -> Record | ShareStateRecord | None:
+        """The record, of whichever log."""
+        return self.state if self.record is None else self.record
 
     @property
     def producer(self) -> tuple[int, int] | None:
@@ -110,25 +140,28 @@ class LogEntry(Struct, frozen=True):
         return self.header.producer_id, self.header.producer_epoch
 
 
-def entries_of(batch: Batch) -> Iterator[LogEntry]:
-    """The entries of a batch, including records that do not decode. Raises CorruptBatch and
-    UnsupportedCodec."""
+def entries_of(batch: Batch, log: CoordinatorLog = OFFSETS_LOG) -> Iterator[LogEntry]:
+    """The entries of a batch of `log`, including records that do not decode. Raises CorruptBatch
+    and UnsupportedCodec."""
     for raw in iter_records(batch):
         if batch.header.is_control:
             yield LogEntry(batch.header, raw, MARKER, marker=decode_marker(raw))
         else:
-            yield entry_of(batch.header, raw)
+            yield entry_of(batch.header, raw, log)
 
 
-def entry_of(header: BatchHeader, raw: BatchRecord) -> LogEntry:
-    """The entry of a record that is not a control record."""
+def entry_of(header: BatchHeader, raw: BatchRecord, log: CoordinatorLog = OFFSETS_LOG) -> LogEntry:
+    """The entry of a record of `log` that is not a control record."""
     if raw.key is None:
         return LogEntry(header, raw, UNREADABLE, error="a record without a key")
     try:
         number = record_type(raw.key)
     except CorruptRecord as corrupt:
         return LogEntry(header, raw, UNREADABLE, error=str(corrupt))
-    kind, group = type_name(number), group_of(raw.key)
+    group = group_of(raw.key)
+    if log == SHARE_STATE_LOG:
+        return _state_entry_of(header, raw, raw.key, number, group)
+    kind = type_name(number)
     try:
         record = decode_record(raw.key, raw.value)
     except UnknownRecordType:
@@ -136,3 +169,16 @@ def entry_of(header: BatchHeader, raw: BatchRecord) -> LogEntry:
     except CorruptRecord as corrupt:
         return LogEntry(header, raw, kind, number, group, error=str(corrupt))
     return LogEntry(header, raw, kind, number, group, record)
+
+
+def _state_entry_of(
+    header: BatchHeader, raw: BatchRecord, key: bytes, number: int, group: str | None
+) -> LogEntry:
+    kind = state_type_name(number)
+    try:
+        state = ShareStateRecord(*decode_state(key, raw.value))
+    except UnknownRecordType:
+        return LogEntry(header, raw, kind, number)
+    except CorruptRecord as corrupt:
+        return LogEntry(header, raw, kind, number, group, error=str(corrupt))
+    return LogEntry(header, raw, kind, number, group, state=state)

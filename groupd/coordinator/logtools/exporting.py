@@ -1,9 +1,10 @@
-"""`groupd log export`: writes the offsets log as Kafka's segment files.
+"""`groupd log export`: writes the logs of groups as Kafka's segment files.
 
 If the target has as many partitions as the store, batches keep their offsets and everything else.
 Otherwise the newest records are written into new batches. The topic ids are those of this store. A
 cluster whose topics have other ids would not find offsets with them, so by default the ids are left
-out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
+out: OffsetCommit values become version 3, which every Kafka since 2.1 reads. The log of share
+groups' state is always written as it is, with its ids.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec import Struct
 from groupd.coordinator.logtools.entries import LogToolError, entries_of
 from groupd.coordinator.logtools.importing import batches_of, distribute
 from groupd.coordinator.logtools.latest import Tally, latest_of
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
 from groupd.coordinator.logtools.segments import SEGMENT_BYTES, LogSource, SegmentWriter, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
 from groupd.protocol.records.batch_builder import rebuild_batch
@@ -49,8 +51,9 @@ class Exported(Struct):
 async def export_log(
     source: LogSource, source_partitions: int | None, target: Path, options: ExportOptions
 ) -> Exported:
-    """Export into directories below `target`. Raises LogToolError."""
-    if options.partitions in (None, source_partitions):
+    """Export into directories below `target`. `options.partitions` is about the offsets log. Raises
+    LogToolError."""
+    if source.log != OFFSETS_LOG or options.partitions in (None, source_partitions):
         return await _in_place(source, target, options)
     return await _repartitioned(source, target, options, options.partitions or 1)
 
@@ -59,12 +62,13 @@ async def _in_place(source: LogSource, target: Path, options: ExportOptions) -> 
     done = Exported()
     for partition in await source.partitions():
         before = done.batches
-        with SegmentWriter(target, partition, options.segment_bytes) as writer:
+        with SegmentWriter(target, partition, options.segment_bytes, source.log) as writer:
             async for batch in source.batches(partition):
                 try:
-                    payload = _chosen(batch, options)
+                    payload = _chosen(batch, source.log, options)
                 except (CorruptBatch, UnsupportedCodec) as error:
-                    where = f"{log_name(partition)} at offset {batch.header.base_offset}"
+                    name = log_name(partition, source.log)
+                    where = f"{name} at offset {batch.header.base_offset}"
                     raise LogToolError(f"{where}: {error}") from error
                 if payload is not None:
                     header = parse_header(payload)
@@ -93,21 +97,22 @@ async def _repartitioned(
     return done
 
 
-def _chosen(batch: Batch, options: ExportOptions) -> bytes | None:
+def _chosen(batch: Batch, log: CoordinatorLog, options: ExportOptions) -> bytes | None:
     """The batch with only the selected records, in the chosen form. If nothing changes, its own
     bytes; None if no record is left. Markers are kept for all groups: a marker without records of
     its transaction has no effect."""
-    if batch.header.is_control or (options.keep_ids and not options.groups):
+    keep_ids = options.keep_ids or log != OFFSETS_LOG
+    if batch.header.is_control or (keep_ids and not options.groups):
         return batch.payload
     changed = False
     records: list[BatchRecord] = []
-    for entry in entries_of(batch):
+    for entry in entries_of(batch, log):
         raw = entry.raw
         if options.groups and entry.group not in options.groups:
             changed = True
             continue
         value = raw.value
-        if not options.keep_ids and raw.key is not None and value is not None:
+        if not keep_ids and raw.key is not None and value is not None:
             value = without_id(raw.key, value)
             changed = changed or value is not raw.value
         records.append(raw._replace(value=value))

@@ -17,9 +17,11 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.coordinator.logtools.share_state import distribute_state
 from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
 from groupd.coordinator.runtime.clock import new_id, new_topic_id
-from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, is_internal
+from groupd.coordinator.runtime.coordinator_types import is_internal
 from groupd.coordinator.runtime.loader import LoadFailed, load_shard
 from groupd.coordinator.runtime.shard_log import shard_log
 from groupd.coordinator.topics.topic import check_topic_name, log_name
@@ -39,7 +41,8 @@ class ImportPlan(Struct):
     """What an import will write. `records`: by partition, in the order of writing. `groups`: the
     number of groups by type and state. `kept_here`: groups that are in the store already and stay
     as they are. `ends`: the smallest end that the log of a topic must get, by the log's name.
-    `missing`: topics that do not exist here and are not created."""
+    `missing`: topics that do not exist here and are not created. `state`: like `records`, of the
+    log of share groups' state, which has `state_partitions`."""
 
     partitions: int
     tally: Tally
@@ -50,10 +53,12 @@ class ImportPlan(Struct):
     created: list[StoredTopic] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    state: Mapping[int, list[Kept]] = field(default_factory=dict)
+    state_partitions: int = 0
 
     @property
     def count(self) -> int:
-        return sum(map(len, self.records.values()))
+        return sum(map(len, (*self.records.values(), *self.state.values())))
 
 
 def fresh_shard() -> GroupCoordinatorShard:
@@ -182,9 +187,11 @@ async def plan_import(
     store: Target | None,
     states: States,
     options: ImportOptions,
+    state: Sequence[Kept] = (),
 ) -> ImportPlan:
     """Make the plan. `topics`: what is known of topics besides the records. `store`: None if it
-    does not exist yet. Raises LogToolError if nothing should be written."""
+    does not exist yet. `state`: the records of share groups' state. Raises LogToolError if nothing
+    should be written."""
     made_with = None if store is None else await partitions_of(store)
     if None not in (made_with, options.partitions) and made_with != options.partitions:
         raise LogToolError(
@@ -221,14 +228,19 @@ async def plan_import(
         partition: [translation.apply(one) for one in records]
         for partition, records in plan.records.items()
     }
+    made_with = None if store is None else await partitions_of(store, SHARE_STATE_LOG)
+    plan.state_partitions = made_with or CoordinatorConfig().share_state_num_partitions
+    # State of a group that is here already, or of one that is gone, stays where it is.
+    taken = {one.group for records in plan.records.values() for one in records}
+    plan.state = distribute_state(state, plan.state_partitions, taken, translation)
     try_out(plan)
     return plan
 
 
-async def partitions_of(store: Catalogue) -> int | None:
-    """The partition count of the offsets log; None if no daemon has served the store yet."""
+async def partitions_of(store: Catalogue, log: CoordinatorLog = OFFSETS_LOG) -> int | None:
+    """The partition count of a log; None if no daemon with that log has served the store yet."""
     for resource, name, key, value in await store.configs():
-        if (resource, name, key) == GROUP_COORDINATOR.shards_key:
+        if (resource, name, key) == log.shards_key:
             return int(value)
     return None
 
@@ -255,9 +267,13 @@ async def _groups(store: Target, states: States, partitions: int) -> set[str]:
 
 async def write_plan(plan: ImportPlan, store: Target) -> None:
     """Write the plan. `store` must be started, and no other process may use it."""
-    if await partitions_of(store) is None:
-        resource, name, key = GROUP_COORDINATOR.shards_key
-        await store.put_configs([ConfigEntry(resource, name, key, str(plan.partitions))])
+    counts = {OFFSETS_LOG: plan.partitions}
+    if plan.state:
+        counts[SHARE_STATE_LOG] = plan.state_partitions
+    for log, count in counts.items():
+        if await partitions_of(store, log) is None:
+            resource, name, key = log.shards_key
+            await store.put_configs([ConfigEntry(resource, name, key, str(count))])
     for topic in plan.created:
         await store.put_topic(topic)
     appends = []
@@ -269,7 +285,11 @@ async def write_plan(plan: ImportPlan, store: Target) -> None:
             last = plan.ends[name] - 1
             bare = empty_batch(last, last)
             appends.append(Append(name, state.owner_epoch, 0, last, -1, bare))
-    names = {offsets_log_name(partition): records for partition, records in plan.records.items()}
+    names = {
+        log.store_name(partition): records
+        for log, by_partition in ((OFFSETS_LOG, plan.records), (SHARE_STATE_LOG, plan.state))
+        for partition, records in by_partition.items()
+    }
     for name, state in (await store.open_many(list(names))).items():
         for base, last, newest_ms, payload in batches_of(names[name], state.next_offset):
             appends.append(Append(name, state.owner_epoch, base, last, newest_ms, payload))

@@ -15,8 +15,15 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
-from groupd.coordinator.logtools.entries import MARKER, LogEntry, LogToolError, entry_of
+from groupd.coordinator.logtools.entries import (
+    MARKER,
+    LogEntry,
+    LogToolError,
+    ShareStateRecord,
+    entry_of,
+)
 from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
 from groupd.protocol.records.batch import (
@@ -35,6 +42,14 @@ from groupd.protocol.records.schema import (
     RecordKey,
     RecordValue,
 )
+from groupd.protocol.records.share_state_records import (
+    SNAPSHOT,
+    UPDATE,
+    SharePartitionKey,
+    ShareSnapshot,
+    ShareUpdate,
+)
+from groupd.protocol.records.share_state_records import encode_record as encode_state
 
 # A key is `{"type": n, "data": {...}}`, a value `{"version": n, "data": {...}}` or null. Field
 # names are those of Kafka's schemas; bytes are base64, and ids are Kafka's 22 characters of
@@ -45,6 +60,9 @@ Json = dict[str, Any]
 
 _TOPIC_ID = "topic_id"
 """Fields with this name are written as ids, as Kafka does; other bytes are base64."""
+
+_DELETING = "deleting"
+"""The field with pairs of topic id and topic name."""
 
 
 class BadJson(ValueError):
@@ -74,13 +92,30 @@ def _classes(number: int) -> tuple[Any, Any] | None:
     return None
 
 
-def key_json(number: int, key: RecordKey) -> Json:
+def key_json(number: int, key: RecordKey | SharePartitionKey) -> Json:
     """The key as JSON. `number`: the record type in the encoded key."""
     return {"type": number, "data": _write(key)}
 
 
-def value_json(version: int, value: RecordValue) -> Json:
+def value_json(version: int, value: RecordValue | ShareSnapshot | ShareUpdate) -> Json:
     return {"version": version, "data": _write(value)}
+
+
+def is_state(key: Any) -> bool:
+    """Whether the JSON of a key is from the log of share groups' state. Its type numbers are also
+    those of offset commits, whose keys have no topic id."""
+    return isinstance(key, dict) and "topicId" in key.get("data", ())
+
+
+def state_of(key: Any, value: Any) -> ShareStateRecord:
+    """The record of the log of share groups' state from the JSON of its key and value. Raises
+    BadJson."""
+    try:
+        kind = {SNAPSHOT: ShareSnapshot, UPDATE: ShareUpdate}[key["type"]]
+        decoded = _read(SharePartitionKey, key["data"])
+        return ShareStateRecord(decoded, None if value is None else _read(kind, value["data"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadJson(f"no record: {type(error).__name__}: {error}") from error
 
 
 def record_of(key: Any, value: Any) -> Record | None:
@@ -108,6 +143,13 @@ _NAMES = {
     (schema.ConsumerGroupTargetMemberValue, "topics"): "topicPartitions",
     (schema.ConsumerGroupCurrentMemberValue, "assigned"): "assignedPartitions",
     (schema.ConsumerGroupCurrentMemberValue, "pending_revocation"): "partitionsPendingRevocation",
+    (schema.ShareGroupTargetMemberValue, "topics"): "topicPartitions",
+    (schema.ShareGroupCurrentMemberValue, "assigned"): "assignedPartitions",
+    (schema.ShareGroupStatePartitionsValue, "initializing"): "initializingTopics",
+    (schema.ShareGroupStatePartitionsValue, "initialized"): "initializedTopics",
+    (schema.ShareGroupStatePartitionsValue, _DELETING): "deletingTopics",
+    (ShareSnapshot, "batches"): "stateBatches",
+    (ShareUpdate, "batches"): "stateBatches",
 }
 """Fields whose name in Kafka's schemas is not the one that `_name_of` would make."""
 
@@ -146,6 +188,8 @@ def _reader(hint: Any, attribute: str) -> Callable[[Any], Any]:
     if get_origin(hint) is UnionType:
         some = _reader(inner[0], attribute)
         return lambda data: None if data is None else some(data)
+    if attribute == _DELETING:
+        return lambda data: tuple((id_bytes(one["topicId"]), one["topicName"]) for one in data)
     if get_origin(hint) is tuple:
         item = _reader(inner[0], attribute)
         return lambda data: tuple([item(one) for one in data])
@@ -171,6 +215,8 @@ def _write(item: Any) -> Json:
 def _plain(value: Any, attribute: str) -> Any:
     if isinstance(value, bytes):
         return id_text(value) if attribute == _TOPIC_ID else b64encode(value).decode()
+    if attribute == _DELETING:
+        return [{"topicId": id_text(topic_id), "topicName": name} for topic_id, name in value]
     if isinstance(value, tuple):
         return [_plain(item, attribute) for item in value]
     return _write(value) if isinstance(value, Struct) else value
@@ -186,28 +232,32 @@ _OBJECT_CHARS_MAX = 64 * 1024 * 1024
 
 
 def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """Like `latest.latest_of`, for a file of JSON objects. The partitions are those that the
-    objects name, if they do."""
+    """Like `latest.latest_of`, for a file of JSON objects. Raises LogToolError."""
     logs: dict[int, LatestRecords] = {}
+    for partition, entry in entries_of_json(path, OFFSETS_LOG):
+        if partition not in logs:
+            logs[partition] = LatestRecords(f"{path}", groups, tally)
+        logs[partition].add(entry)
+    return [one for latest in logs.values() for one in latest.kept()]
+
+
+def entries_of_json(path: Path, log: CoordinatorLog) -> Iterator[tuple[int, LogEntry]]:
+    """The entries of one log in a file of JSON objects, each with the partition that its object
+    names, -1 if it names none. Raises LogToolError."""
     try:
         for number, found in enumerate(_objects(path), start=1):
-            where = f"{path}, object {number}"
             try:
-                entry = _entry(found, number)
+                if is_state(found.get("key")) == (log == SHARE_STATE_LOG):
+                    yield int(found.get("partition", -1)), _entry(found, number, log)
             except (BadJson, KeyError, TypeError, ValueError, AttributeError) as error:
-                raise LogToolError(f"{where}: {error}") from error
-            partition = int(found.get("partition", -1))
-            if partition not in logs:
-                logs[partition] = LatestRecords(f"{path}", groups, tally)
-            logs[partition].add(entry)
+                raise LogToolError(f"{path}, object {number}: {error}") from error
     except OSError as error:
         raise LogToolError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise LogToolError(f"{path}: is not UTF-8 text") from error
-    return [one for latest in logs.values() for one in latest.kept()]
 
 
-def _entry(found: dict[str, Any], number: int) -> LogEntry:
+def _entry(found: dict[str, Any], number: int, log: CoordinatorLog) -> LogEntry:
     """The entry of one object. `number` is its offset if the object has none."""
     offset = found.get("offset", number)
     if found.get("type") == MARKER:
@@ -218,13 +268,15 @@ def _entry(found: dict[str, Any], number: int) -> LogEntry:
     key, value = _encoded(found)
     time_ms = int(found["timestamp"]) if "timestamp" in found else _time_of(found)
     header = _header(found, offset, time_ms, TRANSACTIONAL if found.get("transactional") else 0)
-    return entry_of(header, BatchRecord(offset, time_ms, key, value))
+    return entry_of(header, BatchRecord(offset, time_ms, key, value), log)
 
 
 def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
     key, value = found["key"], found["value"]
     if "raw" in key:
         return b64decode(key["raw"]), None if value is None else b64decode(value["raw"])
+    if is_state(key):
+        return encode_state(*state_of(key, value))
     record = record_of(key, value)
     if record is None:
         # This type is not held here: it is only counted, and its type number is enough for that.
@@ -233,6 +285,8 @@ def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
 
 
 def _time_of(found: dict[str, Any]) -> int:
+    if is_state(found["key"]):
+        return -1
     record: Record | None = record_of(found["key"], found["value"])
     value = None if record is None else record.value
     if isinstance(value, OffsetCommitValue):

@@ -1,5 +1,5 @@
-"""Reads and writes Kafka's segment files, and gives the batches of `__consumer_offsets` from a
-store or from such files.
+"""Reads and writes Kafka's segment files, and gives the batches of a coordinator's log from a store
+or from such files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
 
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.logtools.entries import LogToolError
+from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, CoordinatorLog
 from groupd.protocol.records.batch import (
     HEADER_BYTES,
     Batch,
@@ -26,9 +26,9 @@ from groupd.storage.log import LogError, LogState
 from groupd.storage.private_files import make_private_directory, private
 from groupd.storage.reader import StoreReader
 
-# A partition is a directory `__consumer_offsets-<n>`. A segment file is named by its first offset
-# in 20 digits and holds batches one after the other. The broker makes the indexes and snapshots
-# beside it again if they are missing.
+# A partition is a directory, such as `__consumer_offsets-<n>`. A segment file is named by its first
+# offset in 20 digits and holds batches one after the other. The broker makes the indexes and
+# snapshots beside it again if they are missing.
 
 SEGMENT_BYTES = 104857600
 """The default of Kafka's `offsets.topic.segment.bytes`."""
@@ -95,26 +95,29 @@ def is_segment(path: Path) -> bool:
     return path.is_file() and path.suffix == ".log"
 
 
-def offsets_partitions(path: Path) -> dict[int, list[Path]]:
-    """The segment files at `path` by partition. `path` is a segment file, a partition's directory,
-    or a directory with partition directories, such as a broker's log directory. Raises
-    LogToolError."""
+def partition_files(path: Path, log: CoordinatorLog = OFFSETS_LOG) -> dict[int, list[Path]]:
+    """The segment files of `log` at `path` by partition. `path` is a segment file, a partition's
+    directory, or a directory with partition directories, such as a broker's log directory. Empty if
+    only another log is there. Raises LogToolError if `path` has no log."""
     if is_segment(path):
         named = partition_of(path.resolve().parent)
-        return {named[1] if named is not None and named[0] == OFFSETS_TOPIC else -1: [path]}
+        known = named is not None and named[0] in [one.topic for one in LOGS]
+        if named is not None and named[0] == log.topic:
+            return {named[1]: [path]}
+        return {} if known or log != OFFSETS_LOG else {-1: [path]}
     if not path.is_dir():
         raise LogToolError(f"{path}: is neither a segment file nor a directory")
     named = partition_of(path.resolve())
-    if named is not None and named[0] == OFFSETS_TOPIC:
-        return {named[1]: segment_files(path)}
-    found = {}
+    if named is not None and named[0] in [one.topic for one in LOGS]:
+        return {named[1]: segment_files(path)} if named[0] == log.topic else {}
+    found: dict[str, dict[int, list[Path]]] = {one.topic: {} for one in LOGS}
     for directory in path.iterdir():
         named = partition_of(directory)
-        if directory.is_dir() and named is not None and named[0] == OFFSETS_TOPIC:
-            found[named[1]] = segment_files(directory)
-    if not found:
-        raise LogToolError(f"{path}: holds no {OFFSETS_TOPIC}-<n> directory")
-    return dict(sorted(found.items()))
+        if directory.is_dir() and named is not None and named[0] in found:
+            found[named[0]][named[1]] = segment_files(directory)
+    if not any(found.values()):
+        raise LogToolError(f"{path}: holds no {OFFSETS_LOG.topic}-<n> directory")
+    return dict(sorted(found[log.topic].items()))
 
 
 class SegmentWriter:
@@ -123,8 +126,14 @@ class SegmentWriter:
     must never be in one directory. `close` makes everything durable and writes the leader epoch
     checkpoint for the files (epoch 0 from the first offset on)."""
 
-    def __init__(self, root: Path, partition: int, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self.directory = root / f"{OFFSETS_TOPIC}-{partition}"
+    def __init__(
+        self,
+        root: Path,
+        partition: int,
+        segment_bytes: int = SEGMENT_BYTES,
+        log: CoordinatorLog = OFFSETS_LOG,
+    ) -> None:
+        self.directory = root / f"{log.topic}-{partition}"
         self._segment_bytes = segment_bytes
         self._file: BinaryIO | None = None
         self._size = 0
@@ -185,7 +194,9 @@ READ_BYTES = 1024 * 1024
 
 
 class LogSource(Protocol):
-    """A source of batches: the partitions of an offsets log."""
+    """A source of batches: the partitions of `log`."""
+
+    log: CoordinatorLog
 
     async def partitions(self) -> list[int]:
         """The partitions that exist, ascending. -1 = a segment file whose directory names no
@@ -199,25 +210,26 @@ class LogSource(Protocol):
         ...
 
 
-def log_name(partition: int) -> str:
+def log_name(partition: int, log: CoordinatorLog = OFFSETS_LOG) -> str:
     """The name of a partition in the output of the tools."""
-    return OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"
+    return log.topic if partition < 0 else f"{log.topic}-{partition}"
 
 
 class StoreSource:
     """The logs of the shards in a store. Batches that are appended during the reading may be
     missing."""
 
-    def __init__(self, reader: StoreReader) -> None:
+    def __init__(self, reader: StoreReader, log: CoordinatorLog = OFFSETS_LOG) -> None:
+        self.log = log
         self._reader = reader
         self._states: dict[int, LogState] = {}
 
     async def partitions(self) -> list[int]:
         self._states = {}
         for state in await self._reader.states():
-            named = partition_of(Path(state.name))
-            if named is not None and named[0] == OFFSETS_TOPIC:
-                self._states[named[1]] = state
+            partition = self.log.partition_in_store(state.name)
+            if partition is not None:
+                self._states[partition] = state
         return sorted(self._states)
 
     async def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
@@ -237,15 +249,16 @@ class StoreSource:
                         yield batch
                 offset = stored[-1].last_offset + 1
         except (LogError, CorruptBatch) as error:
-            raise LogToolError(f"{log_name(partition)}: {error}") from error
+            raise LogToolError(f"{log_name(partition, self.log)}: {error}") from error
 
 
 class SegmentSource:
     """Segment files below a path. A file may end with an incomplete batch, as after a crash of the
     broker, which removes it when it starts again."""
 
-    def __init__(self, path: Path) -> None:
-        self._files = offsets_partitions(path)
+    def __init__(self, path: Path, log: CoordinatorLog = OFFSETS_LOG) -> None:
+        self.log = log
+        self._files = partition_files(path, log)
 
     async def partitions(self) -> list[int]:
         return list(self._files)

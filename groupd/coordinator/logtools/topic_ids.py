@@ -35,6 +35,7 @@ from groupd.protocol.records.schema import (
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
+    ShareGroupStatePartitionsValue,
 )
 
 TOPICS_FILE = "topics.json"
@@ -112,6 +113,12 @@ def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None
             topic.see_commit(key.partition, value, one.timestamp_ms)
         for name in getattr(value, "subscribed_topic_names", ()):
             topics.setdefault(name, ForeignTopic(name)).used = True
+        if isinstance(value, ShareGroupStatePartitionsValue):
+            for known in (*value.initializing, *value.initialized):
+                topic = topics.setdefault(known.topic_name, ForeignTopic(known.topic_name))
+                topic.used = True
+                if topic.topic_id == NO_TOPIC_ID:
+                    topic.topic_id = known.topic_id
         for part in _with_topic_id(value):
             last = max(part.partitions, default=-1)
             assigned[part.topic_id] = max(assigned.get(part.topic_id, 0), last + 1)
@@ -144,6 +151,10 @@ class Translation:
             if topic.topic_id != NO_TOPIC_ID and topic.name in here
         }
 
+    def topic_id(self, foreign: TopicId) -> TopicId:
+        """The id in the target; `foreign` itself if the target has no such topic."""
+        return self._by_id.get(foreign, foreign)
+
     def apply(self, one: Kept) -> Kept:
         """The record with the ids of the target. Returns the same object if nothing changes."""
         record = one.record
@@ -171,7 +182,11 @@ class Translation:
             return value
         fields = {name: self._translated(getattr(value, name)) for name in value.__struct_fields__}
         if "topic_id" in fields:
-            fields["topic_id"] = self._by_id.get(fields["topic_id"], fields["topic_id"])
+            fields["topic_id"] = self.topic_id(fields["topic_id"])
+        if isinstance(value, ShareGroupStatePartitionsValue):
+            fields["deleting"] = tuple(
+                (self.topic_id(topic_id), name) for topic_id, name in value.deleting
+            )
         return replace(value, **fields)
 
     def _offset_id(self, name: str, topic_id: TopicId) -> TopicId:

@@ -1,26 +1,29 @@
 """`groupd log verify`: checks the bytes of every log of a store, or of segment files. The offsets
 log is also replayed as a daemon would, which finds contradictions and records that a daemon could
-not apply.
+not apply. `share_state.ShareStateChecks` says what must hold in the log of share groups' state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import MARKER, UNHELD_TYPES, LogEntry, entry_of
+from groupd.coordinator.logtools.findings import Counts, Finding, Problem, RecordChecks
 from groupd.coordinator.logtools.importing import fresh_shard, partitions_of
-from groupd.coordinator.logtools.segments import (
-    partition_of,
-    read_segment,
+from groupd.coordinator.logtools.logs import (
+    LOGS,
+    OFFSETS_LOG,
+    SHARE_STATE_LOG,
+    CoordinatorLog,
 )
+from groupd.coordinator.logtools.segments import log_name, partition_files, read_segment
+from groupd.coordinator.logtools.share_state import ShareStateChecks
 from groupd.protocol.records.batch import (
     DELETE_HORIZON,
     Batch,
@@ -36,28 +39,6 @@ from groupd.protocol.records.compression import UnsupportedCodec
 from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogCorrupt, LogState
 from groupd.storage.reader import StoredRow, StoreReader
-
-
-class Finding(Struct, frozen=True):
-    """`log`: the name of a log, or "store". `offset`: None if the finding is about the whole
-    log."""
-
-    log: str
-    offset: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        place = self.log if self.offset is None else f"{self.log}@{self.offset}"
-        return f"{place}: {self.reason}"
-
-
-class Counts(Struct):
-    logs: int = 0
-    batches: int = 0
-    records: int = 0
-    groups: int = 0
-    offsets: int = 0
-    open_transactions: int = 0
 
 
 def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator[tuple[int, str]]:
@@ -108,8 +89,6 @@ def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator
 
 APPLY_ERRORS = (ReplayError, ValueError, TypeError, LookupError, AssertionError)
 """The errors of a replay for records that contradict the state or make no sense."""
-
-Problem = tuple[int | None, str]
 
 
 class ReplayChecks:
@@ -214,18 +193,30 @@ class ReplayChecks:
 
 OnFinding = Callable[[Finding], None]
 
+_CHECKS: Mapping[CoordinatorLog, Callable[[int, int | None], RecordChecks]] = {
+    OFFSETS_LOG: ReplayChecks,
+    SHARE_STATE_LOG: ShareStateChecks,
+}
+"""Makes the checks of one partition of a log: (partition, number of partitions or None)."""
+
 
 class LogChecks:
-    """Checks the batches of one log, which it takes in order. `replay`: for an offsets log; the
-    records of data logs are the clients' own and are not checked."""
+    """Checks the batches of one log, which it takes in order. `checks`: for a coordinator's log,
+    which `kind` is; the records of data logs are the clients' own and are not checked."""
 
     def __init__(
-        self, log: str, counts: Counts, found: OnFinding, replay: ReplayChecks | None
+        self,
+        log: str,
+        counts: Counts,
+        found: OnFinding,
+        checks: RecordChecks | None,
+        kind: CoordinatorLog = OFFSETS_LOG,
     ) -> None:
         self._log = log
         self._counts = counts
         self._found = found
-        self._replay = replay
+        self._checks = checks
+        self._kind = kind
         self._next_offset: int | None = None
         counts.logs += 1
 
@@ -246,7 +237,7 @@ class LogChecks:
                 header.base_offset, f"the batch stands behind offset {self._next_offset - 1}"
             )
         self._next_offset = max(self._next_offset or 0, header.next_offset)
-        if self._replay is None:
+        if self._checks is None:
             self._counts.records += header.record_count
             return header
         try:
@@ -259,19 +250,19 @@ class LogChecks:
             self.problem(offset, reason)
         for raw in records:
             if not header.is_control:
-                entry = entry_of(header, raw)
+                entry = entry_of(header, raw, self._kind)
             else:
                 try:
                     entry = LogEntry(header, raw, MARKER, marker=decode_marker(raw))
                 except CorruptBatch:
                     continue  # reported above
-            for offset_or_none, reason in self._replay.add(entry):
+            for offset_or_none, reason in self._checks.add(entry):
                 self.problem(offset_or_none, reason)
         return header
 
     def end(self) -> None:
-        if self._replay is not None:
-            for offset, reason in self._replay.end(self._counts):
+        if self._checks is not None:
+            for offset, reason in self._checks.end(self._counts):
                 self.problem(offset, reason)
 
 
@@ -281,15 +272,16 @@ async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
     counts = Counts()
     for reason in await reader.damage():
         found(Finding("store", None, reason))
-    partitions = await _partitions(reader)
+    partitions = {log: await _partitions(reader, log) for log in LOGS}
     for state in await reader.states():
-        named = partition_of(Path(state.name))
-        replay = None
-        if named is not None and named[0] == OFFSETS_TOPIC:
-            replay = ReplayChecks(named[1], partitions)
-            if partitions is not None and named[1] >= partitions:
-                found(Finding(state.name, None, f"there are only {partitions} partitions"))
-        checks = LogChecks(state.name, counts, found, replay)
+        kind, of_log = OFFSETS_LOG, None
+        for log, count in partitions.items():
+            partition = log.partition_in_store(state.name)
+            if partition is not None:
+                kind, of_log = log, _CHECKS[log](partition, count)
+                if count is not None and partition >= count:
+                    found(Finding(state.name, None, f"there are only {count} partitions"))
+        checks = LogChecks(state.name, counts, found, of_log, kind)
 
         def visit(now: LogState, rows: Iterator[StoredRow], checks: LogChecks = checks) -> None:
             _rows(now, rows, checks)
@@ -302,9 +294,9 @@ async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
     return counts
 
 
-async def _partitions(reader: StoreReader) -> int | None:
+async def _partitions(reader: StoreReader, log: CoordinatorLog) -> int | None:
     try:
-        return await partitions_of(reader)
+        return await partitions_of(reader, log)
     except LogCorrupt:
         return None  # `StoreReader.damage` reports it.
 
@@ -360,26 +352,30 @@ def _row(row: StoredRow, checks: LogChecks) -> None:
         )
 
 
-def verify_segments(
-    files: dict[int, list[Path]], partitions: int | None, found: OnFinding
-) -> Counts:
-    """Check segment files by partition. Gaps between batches are allowed, because brokers
-    compact."""
+def verify_segments(path: Path, partitions: int | None, found: OnFinding) -> Counts:
+    """Check the segment files at `path`. `partitions`: of the offsets log. Gaps between batches are
+    allowed, because brokers compact. Raises LogToolError if no log is there."""
     counts = Counts()
-    for partition, paths in files.items():
-        name = OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"
-        checks = LogChecks(name, counts, found, ReplayChecks(partition, partitions))
-        for path in paths:
-            first = int(path.stem)
-            try:
-                for raw in read_segment(path):
-                    if raw.header.base_offset < first:
-                        checks.problem(
-                            raw.header.base_offset,
-                            f"the batch stands in {path.name}, at byte {raw.at}",
-                        )
-                    checks.batch(raw.payload)
-            except CorruptBatch as error:
-                checks.problem(None, str(error))
-        checks.end()
+    for log in LOGS:
+        count = partitions if log == OFFSETS_LOG else None
+        for partition, paths in partition_files(path, log).items():
+            of_log = _CHECKS[log](partition, count)
+            checks = LogChecks(log_name(partition, log), counts, found, of_log, log)
+            _segments(paths, checks)
+            checks.end()
     return counts
+
+
+def _segments(paths: Iterable[Path], checks: LogChecks) -> None:
+    for path in paths:
+        first = int(path.stem)
+        try:
+            for raw in read_segment(path):
+                if raw.header.base_offset < first:
+                    checks.problem(
+                        raw.header.base_offset,
+                        f"the batch stands in {path.name}, at byte {raw.at}",
+                    )
+                checks.batch(raw.payload)
+        except CorruptBatch as error:
+            checks.problem(None, str(error))

@@ -66,7 +66,7 @@ class ShareAttempt:
         return list(self.seen.items())
 
 
-class _Found(Struct, frozen=True):
+class _ReadShare(Struct, frozen=True):
     """What was read of a share-partition, from `offset` on."""
 
     target: ShareTarget
@@ -201,9 +201,9 @@ class ShareReader:
 
     # Reading and acquiring ----------------------------------------------------------------
 
-    async def _read(self, attempt: ShareAttempt, room: int) -> list[_Found]:
+    async def _read(self, attempt: ShareAttempt, room: int) -> list[_ReadShare]:
         """Read the partitions that were taken, until there is enough for this request."""
-        found: list[_Found] = []
+        found: list[_ReadShare] = []
         asked, left = self._asked, self._asked.request.max_records
         for target, share in attempt.readable:
             if left <= 0:
@@ -239,10 +239,10 @@ class ShareReader:
                 left -= records
                 share.bytes_per_record = len(read.records) / records
                 attempt.has_enough |= read.batches[-1][1] >= last_offset
-            found.append(_Found(target, share, offset, read))
+            found.append(_ReadShare(target, share, offset, read))
         return found
 
-    def _acquire_if_enough(self, attempt: ShareAttempt, found: Sequence[_Found]) -> None:
+    def _acquire_if_enough(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
         """Acquire records if there are enough, a partition has failed, or the time is over. Enough
         are those that have the bytes that were asked for, or that the member may acquire at most.
         An attempt that acquires nothing goes on until the time is over."""
@@ -276,7 +276,7 @@ class ShareReader:
             if target not in answered
         ]
 
-    def _acquire(self, found: Sequence[_Found]) -> list[ShareAnswer]:
+    def _acquire(self, found: Sequence[_ReadShare]) -> list[ShareAnswer]:
         request, settings = self._asked.request, self._asked.settings
         answers: list[ShareAnswer] = []
         left = request.max_records

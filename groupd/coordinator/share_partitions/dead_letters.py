@@ -57,7 +57,7 @@ READ_BYTES = 1 << 20
 RECORD_OVERHEAD_BYTES = 100
 """More than what the fields of a copy take besides key, value and headers."""
 
-Produce = Callable[[Topic, int, ProduceRequest], Coroutine[Any, Any, ProduceReply]]
+SendRecords = Callable[[Topic, int, ProduceRequest], Coroutine[Any, Any, ProduceReply]]
 """Sends records to the leader of a partition. Raises ApiError, LogError."""
 
 _AGAIN = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NETWORK_EXCEPTION})
@@ -86,7 +86,7 @@ class DeadLetterQueues:
         self._settings = settings
         self._counts = counts
         self._unpacking = Unpacking(plane.work)
-        self.produce: Produce = self.produce_here
+        self.produce: SendRecords = self.produce_here
 
     async def bury(self, share: SharePartition, letters: Sequence[DeadLetters]) -> None:
         """Copy these records. Errors are logged: there is nobody to tell."""
@@ -244,7 +244,7 @@ class DeadLetterQueues:
     async def produce_here(
         self, topic: Topic, partition: int, request: ProduceRequest
     ) -> ProduceReply:
-        """A `Produce` for partitions that this node leads."""
+        """A `SendRecords` for partitions that this node leads."""
         reply = await self._plane.produce.handle(RequestContext(NO_TOKEN, PRODUCE_VERSION), request)
         assert reply is not None
         return reply

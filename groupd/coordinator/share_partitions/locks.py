@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 from operator import attrgetter
 
 EMPTY_LOCKS = 64
 """How many locks that hold nothing any more may be in the queue, beside as many as hold
 something."""
+
+_UNTIL_MS = attrgetter("until_ms")
 
 
 class RecordLock:
@@ -26,9 +28,6 @@ class RecordLock:
         self.ranges = ranges
         self.held = held
         self.queued = False
-
-    def __lt__(self, other: RecordLock) -> bool:
-        return self.until_ms < other.until_ms
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -51,7 +50,7 @@ class RecordLocks:
     def __init__(self) -> None:
         self._of_member: dict[str, dict[RecordLock, None]] = {}
         self._queue: list[RecordLock] = []
-        """A heap. Locks that hold nothing stay in it for a while."""
+        """In the order of time. Locks that hold nothing stay in it for a while."""
         self._empty = 0
 
     def __len__(self) -> int:
@@ -66,7 +65,7 @@ class RecordLocks:
         """`pop_over` will return it when its time is over, also if it has done so before."""
         if not lock.queued:
             lock.queued = True
-            heappush(self._queue, lock)
+            insort(self._queue, lock, key=_UNTIL_MS)
 
     def let_go(self, lock: RecordLock, count: int) -> None:
         """`count` offsets less are held by this lock."""
@@ -81,7 +80,6 @@ class RecordLocks:
             self._empty += 1
             if self._empty > EMPTY_LOCKS + len(self._queue) // 2:
                 self._queue = [queued for queued in self._queue if queued.held]
-                self._queue.sort(key=attrgetter("until_ms"))  # sorted, so it is a heap
                 self._empty = 0
 
     def of_member(self, member_id: str) -> list[RecordLock]:
@@ -89,16 +87,18 @@ class RecordLocks:
 
     def next_ms(self) -> int | None:
         """When the next lock is over; None if there is none."""
-        while self._queue and not self._queue[0].held:
-            heappop(self._queue)
-            self._empty -= 1
+        passed = next((at for at, lock in enumerate(self._queue) if lock.held), len(self._queue))
+        if passed:
+            del self._queue[:passed]
+            self._empty -= passed
         return self._queue[0].until_ms if self._queue else None
 
     def pop_over(self, now_ms: int) -> list[RecordLock]:
         """The locks whose time is over."""
-        over: list[RecordLock] = []
-        while (until_ms := self.next_ms()) is not None and until_ms <= now_ms:
-            lock = heappop(self._queue)
+        passed = bisect_right(self._queue, now_ms, key=_UNTIL_MS)
+        over = [lock for lock in self._queue[:passed] if lock.held]
+        for lock in over:
             lock.queued = False
-            over.append(lock)
+        del self._queue[:passed]
+        self._empty -= passed - len(over)
         return over

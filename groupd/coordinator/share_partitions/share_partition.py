@@ -89,7 +89,7 @@ Durable = asyncio.Future[ApiError | None]
 """Done when a change is durable (None) or has been undone (the error)."""
 
 
-class _Change(Struct, frozen=True):
+class _ShareChange(Struct, frozen=True):
     """A change that is to be written. `release`: what to call it for people if it makes records
     available."""
 
@@ -131,7 +131,7 @@ class SharePartition:
         self._state_epoch = 0
         self._wakes = 0
         self._waiters: dict[asyncio.Event, None] = {}
-        self._unwritten: list[_Change] = []
+        self._unwritten: list[_ShareChange] = []
         self._burials = 0
         self._written = asyncio.Event()
         self._written.set()
@@ -370,7 +370,7 @@ class SharePartition:
 
     def _write(self, write: PendingWrite, release: str = "released") -> Durable:
         durable: Durable = asyncio.get_running_loop().create_future()
-        change = _Change(write, durable, release)
+        change = _ShareChange(write, durable, release)
         if not write.batches:
             self._finish([change], None)
             return durable
@@ -382,7 +382,7 @@ class SharePartition:
         return durable
 
     async def _write_all(self) -> None:
-        changes: list[_Change] = []
+        changes: list[_ShareChange] = []
         try:
             while self._unwritten:
                 changes, self._unwritten = self._unwritten, []
@@ -415,7 +415,7 @@ class SharePartition:
         topic = ShareStateTopic(self.partition.topic_id, (written,))
         await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))
 
-    def _finish(self, changes: Sequence[_Change], error: ApiError | None) -> None:
+    def _finish(self, changes: Sequence[_ShareChange], error: ApiError | None) -> None:
         """These changes are durable, or have failed."""
         records = self.records
         assert records is not None
@@ -461,7 +461,7 @@ class SharePartition:
             else:
                 self._event(one.first_offset, one.last_offset, "archived", one.end.value)
 
-    def _tell_released(self, change: _Change) -> None:
+    def _tell_released(self, change: _ShareChange) -> None:
         for batch in change.write.batches:
             if batch.delivery_state == AVAILABLE:
                 self._event(batch.first_offset, batch.last_offset, change.release)

@@ -359,7 +359,7 @@ class ShareRequests:
 
     def _released(self, session: ShareSession) -> Steps[None]:
         group_id, member_id = session.key
-        for some in chunks(session.targets, REQUEST_ITEMS):
+        for some in chunks(list(session.targets), REQUEST_ITEMS):
             for key in some:
                 share = self.leaders.get(group_id, key)
                 if share is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.json import encode
 
-from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.pipeline.errors import PipelineError
@@ -20,9 +20,6 @@ from groupd.storage.log import Append, ConfigEntry, Store, StoredTopic
 
 END_OFFSETS_FILE = "end-offsets.jsonl"
 """A file beside the segments: one object a line, with the columns of `schema.END_OFFSETS`."""
-
-_OFFSETS_PARTITIONS = (4, "", "offsets.topic.num.partitions")
-"""The key under which the daemon keeps its number of shards (`coordinator.topics.names`)."""
 
 _APPEND_BYTES = 8 * 1024 * 1024
 _APPEND_ROWS = 20_000
@@ -51,8 +48,14 @@ class Sink(Protocol):
         GeneratorError if the store or the directory is not empty."""
         ...
 
-    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
-        """Takes all batches of one partition of `__consumer_offsets`, in order."""
+    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+        """Called before the first write to a log besides the offsets log."""
+        ...
+
+    async def write(
+        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+    ) -> None:
+        """Takes all batches of one partition of a log, in order."""
         ...
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
@@ -69,18 +72,23 @@ class StoreSink:
     async def begin(
         self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
     ) -> None:
-        resource, name, key = _OFFSETS_PARTITIONS
-        known = {(entry[0], entry[2]) for entry in await self._store.configs()}
-        if (resource, key) in known or await self._store.topics():
+        known = [entry[:3] for entry in await self._store.configs()]
+        if OFFSETS_LOG.shards_key in known or await self._store.topics():
             raise GeneratorError("the store is in use: a log is generated into a new one")
-        await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
-        await self._store.open_many([offsets_log_name(number) for number in range(partitions)])
+        await self.begin_log(OFFSETS_LOG, partitions)
         for topic in topics:
             await self._store.put_topic(StoredTopic(topic.topic_id, topic.name, topic.partitions))
         await self._store.next_producer_ids(producer_ids)
 
-    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
-        name = offsets_log_name(partition)
+    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+        resource, name, key = log.shards_key
+        await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
+        await self._store.open_many([log.store_name(number) for number in range(partitions)])
+
+    async def write(
+        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+    ) -> None:
+        name = log.store_name(partition)
         epoch = (await self._store.open(name)).owner_epoch
         waiting: list[Append] = []
         size = 0
@@ -128,8 +136,13 @@ class SegmentSink:
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
         write_topics(self._root, [(one.name, one.topic_id, one.partitions) for one in topics])
 
-    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
-        with SegmentWriter(self._root, partition) as writer:
+    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+        pass  # a directory is made for each partition that has records
+
+    async def write(
+        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+    ) -> None:
+        with SegmentWriter(self._root, partition, log=log) as writer:
             for batch in batches:
                 writer.write(parse_header(batch.payload), batch.payload)
 

@@ -22,6 +22,7 @@ from groupd.pipeline.report.model import (
     ReportLimits,
     downsample,
 )
+from groupd.pipeline.report.shares import share_part
 
 TABLES = (
     "progress",
@@ -52,8 +53,8 @@ def collect_report(
     step_ms: int,
     limits: ReportLimits = DEFAULT_LIMITS,
 ) -> Report:
-    """The report. `tables`: those of `TABLES`. `step_ms`: the window with which `progress` was
-    made."""
+    """The report. `tables`: those of `TABLES`, and of `SHARE_TABLES` if the log has share groups.
+    `step_ms`: the window with which `progress` was made."""
     extent = _extent(tables, step_ms)
     rows, left_out = _group_rows(tables, extent, limits)
     findings = [*_findings(tables["findings"]), *_rewinds(tables["progress_findings"])]
@@ -85,6 +86,7 @@ def collect_report(
         rows,
         left_out,
         details,
+        share_part(tables, extent),
     )
 
 
@@ -99,7 +101,10 @@ def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
         ("progress", ("window_start", "window_end")),
         ("members", ("joined", "joined")),
         ("rebalances", ("written_at", "written_at")),
+        ("redeliveries", ("window_start", "window_end")),
     ):
+        if name not in tables:
+            continue
         first, last = columns
         row = tables[name].agg(f.unix_millis(f.min(first)), f.unix_millis(f.max(last))).collect()[0]
         found += [value for value in row if value is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ from pyspark.sql import functions as f
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.group_pass import COLUMNS
 from groupd.pipeline.inputs import (
-    ENTRIES_TABLE,
     Origin,
     read_end_offsets,
     read_entries,
@@ -24,10 +23,12 @@ from groupd.pipeline.inputs import (
 )
 from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.jobs import health, members, rebalances
+from groupd.pipeline.logs import OFFSETS, SHARE_STATE
 from groupd.pipeline.registry import job_named
 from groupd.pipeline.report.collect import TABLES, collect_report
 from groupd.pipeline.report.model import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
+from groupd.pipeline.report.shares import SHARE_TABLES
 from groupd.pipeline.run import WatchJob, run_job
 
 # The jobs `members`, `rebalances` and `health` each follow every group along the log. The report
@@ -52,6 +53,9 @@ GROUPS_JOB = Job(
 
 
 JOBS = (job_named("progress"), GROUPS_JOB)
+SHARE_JOBS = ("redeliveries", "share-states")
+"""Jobs that run if the log has share groups."""
+
 _STEPS_MAX = 300
 _NICE_MS = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
@@ -82,13 +86,15 @@ def make_report(
     where = source_name(origin)
     with _directory(work) as directory:
         origin, step_ms = _prepared(spark, origin, directory, watch)
-        for job in JOBS:
+        jobs = [*JOBS, *(map(job_named, SHARE_JOBS) if _has_shares(spark, origin) else ())]
+        for job in jobs:
             options: dict[str, Any] = dict(job.options)
             if "window" in options:
                 options["window"] = f"{step_ms // 1000}s"
             _run(spark, job, origin, directory, options, watch)
         with watch("the page"):
-            tables = read_tables(spark, directory)
+            names = [*TABLES, *(SHARE_TABLES if len(jobs) > len(JOBS) else ())]
+            tables = read_tables(spark, directory, names)
             report = collect_report(tables, title or where, step_ms, limits)
             page = render(report).encode("utf-8")
             out.parent.mkdir(parents=True, exist_ok=True)
@@ -96,8 +102,15 @@ def make_report(
     return len(page)
 
 
-def read_tables(spark: SparkSession, directory: Path) -> Mapping[str, DataFrame]:
-    return {name: spark.read.parquet(str(directory / name)) for name in TABLES}
+def _has_shares(spark: SparkSession, origin: Origin) -> bool:
+    """Whether the log says anything of share groups."""
+    return not read_entries(spark, origin, ("log_offset",), SHARE_STATE).isEmpty()
+
+
+def read_tables(
+    spark: SparkSession, directory: Path, names: Iterable[str] = TABLES
+) -> Mapping[str, DataFrame]:
+    return {name: spark.read.parquet(str(directory / name)) for name in names}
 
 
 def source_name(origin: Origin) -> str:
@@ -125,7 +138,8 @@ def _prepared(
     """Returns the log as a table that is decoded once, together with what the source knows besides,
     and the window of the report."""
     if origin.lake is None:
-        _run(spark, job_named(ENTRIES_TABLE), origin, directory, {}, watch)
+        for log in (OFFSETS, SHARE_STATE):
+            _run(spark, job_named(log.table), origin, directory, {}, watch)
     lake = origin.lake or str(directory)
     with watch("looking at the log"):
         step_ms = window_ms(

@@ -148,6 +148,46 @@ class GroupDetail(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class ShareRow(Struct, frozen=True):
+    """What a share group did with a partition. `still_ms`: how long its start offset has stood
+    still at the end; `trend`: redelivered records in a few steps."""
+
+    group: str
+    topic: str
+    partition: int
+    accepted: int
+    released: int
+    archived: int
+    redelivered: int
+    most_deliveries: int
+    start_offset: int | None
+    still_ms: int | None
+    lag: int | None
+    trend: Sequence[float | None] = ()
+
+
+class ShareRange(Struct, frozen=True):
+    """Records of a share-partition that were delivered several times. `outcome`: what the last
+    delivery ended with."""
+
+    group: str
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    deliveries: int
+    outcome: str
+    last_ms: int
+
+
+class SharePart(Struct, frozen=True):
+    """The share groups of a log. `left_out`: how many share-partitions are not in `rows`."""
+
+    rows: Sequence[ShareRow] = ()
+    left_out: int = 0
+    ranges: Sequence[ShareRange] = ()
+
+
 class Report(Struct, frozen=True):
     """`steps`: the number of values in every series. `counts`: figures of the whole input by label.
     `severities`: those of all findings."""
@@ -164,6 +204,7 @@ class Report(Struct, frozen=True):
     groups: Sequence[GroupRow]
     groups_left_out: int
     details: Sequence[GroupDetail]
+    shares: SharePart = SharePart()
 
 
 # Less data ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from groupd.pipeline.report.pieces import (
     tag,
     time_text,
 )
+from groupd.pipeline.report.share_section import SECTION, share_section
 
 _STYLE, _SCRIPT = "report.css", "report.js"
 
@@ -102,6 +103,9 @@ def _logo() -> Element:
 
 def _navigation(report: Report) -> Element:
     ids = section_ids(report)
+    parts = [("Overview", "overview")]
+    if report.shares.rows:
+        parts.append(("Share groups", SECTION))
     items = [
         tag(
             "li",
@@ -125,7 +129,7 @@ def _navigation(report: Report) -> Element:
             placeholder="Filter groups",
             aria_label="Filter groups",
         ),
-        tag("ul", tag("li", tag("a", "Overview", href="#overview")), items),
+        tag("ul", [tag("li", tag("a", label, href=f"#{at}")) for label, at in parts], items),
         aria_label="Groups",
     )
 
@@ -135,6 +139,7 @@ def _main(report: Report) -> Element:
     return tag(
         "main",
         _overview(report),
+        share_section(report),
         [group_section(report, detail, ids[detail.row.name]) for detail in report.details],
         tag(
             "footer",

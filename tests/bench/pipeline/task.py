@@ -18,7 +18,8 @@ from pathlib import Path
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
-from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.coordinator.logtools.logs import OFFSETS_LOG
+from groupd.coordinator.logtools.segments import partition_files, read_segment
 from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.inputs import Origin, read_entries
 from groupd.pipeline.options import parse_options
@@ -56,7 +57,7 @@ def decoded(payloads: Iterable[bytes]) -> int:
 
 
 def of_segments(directory: str) -> Iterator[bytes]:
-    for paths in offsets_partitions(Path(directory)).values():
+    for paths in partition_files(Path(directory)).values():
         for path in paths:
             for raw in read_segment(path):
                 yield raw.payload
@@ -82,7 +83,7 @@ async def of_store(directory: str) -> int:
 def in_arrow(directory: str) -> int:
     """Just what a task of the data source does, with all columns."""
     options, count = parse_options({"segments": directory}), 0
-    for part in segment_files(directory, EVERYTHING):
+    for part in segment_files(directory, OFFSETS_LOG, EVERYTHING):
         for rows in read_partition(options, part, EntryRows(), EVERYTHING):
             count += rows.num_rows
     return count

@@ -48,7 +48,7 @@ class CorePersister:
     def _answer(self, call: OutsideCall) -> None:
         answer: Any = OSError("down") if self._down else self._reply(call.request)
         if call.whom == "share-state-deletion" and not self._down:
-            answer = first_error(answer.topics)
+            answer = first_error(answer)
         self._answered(call, answer)
 
     async def ask(self, request: ShareStateRequest) -> ShareStateReply:

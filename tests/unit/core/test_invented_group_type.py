@@ -50,8 +50,9 @@ from groupd.coordinator.lag.judgement import Judgement
 from groupd.coordinator.lag.positions import CALLS_AT_ONCE
 from groupd.coordinator.logtools.dump import json_line, text_line
 from groupd.coordinator.logtools.entries import entries_of
+from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.record_json import record_of
-from groupd.coordinator.logtools.verify import Counts, ReplayChecks
+from groupd.coordinator.logtools.verify import ReplayChecks
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Callback

@@ -40,6 +40,7 @@ from tests.unit.logtools.harness import (
     pair,
     write_segment,
 )
+from tests.unit.logtools.share_logs import share_group
 
 
 def test_types() -> None:
@@ -57,7 +58,7 @@ async def lines(
     return [
         line
         async for line in dump_lines(
-            source, lambda: selection or Selection(), chosen, as_json=as_json
+            [source], lambda: selection or Selection(), chosen, as_json=as_json
         )
     ]
 
@@ -105,7 +106,7 @@ async def test_a_store_shows_the_same_part_as_its_segments(tmp_path: Path, from_
     found = [
         line
         async for line in dump_lines(
-            StoreSource(reader), lambda: Selection(from_ms=from_ms), None, as_json=True
+            [StoreSource(reader)], lambda: Selection(from_ms=from_ms), None, as_json=True
         )
     ]
     await reader.close()
@@ -166,6 +167,7 @@ async def test_json_has_the_shape_of_the_formatters(tmp_path: Path) -> None:
 EVERY_TYPE = [
     classic(),
     *consumer(),
+    *share_group(),
     Record(
         ConsumerGroupTargetMemberKey(G, "m1"),
         ConsumerGroupTargetMemberValue((AssignedTopic(ORDERS_ID, (0, 2)),)),

@@ -121,7 +121,7 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
 
 
 async def dumped(source: Any) -> list[str]:
-    return [line async for line in dump_lines(source, Selection, None, as_json=True)]
+    return [line async for line in dump_lines([source], Selection, None, as_json=True)]
 
 
 BATCHES = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.segments import offsets_partitions
-from groupd.coordinator.logtools.verify import Counts, Finding, verify_segments, verify_store
+from groupd.coordinator.logtools.findings import Counts, Finding
+from groupd.coordinator.logtools.verify import verify_segments, verify_store
 from groupd.protocol.records.batch import CONTROL, BatchRecord, parse_header
 from groupd.protocol.records.batch_builder import (
     empty_batch,
@@ -75,7 +75,7 @@ async def reasons(directory: Path, *payloads: bytes) -> list[tuple[int | None, s
 
 def segment_reasons(directory: Path) -> list[str]:
     found: list[Finding] = []
-    verify_segments(offsets_partitions(directory), PARTITIONS, found.append)
+    verify_segments(directory, PARTITIONS, found.append)
     return [str(finding) for finding in found]
 
 

@@ -8,11 +8,14 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.pipeline.cli import main
 from groupd.pipeline.report import page as page_module
+from groupd.pipeline.report.model import SharePart
 from groupd.pipeline.report.page import render
 from groupd.pipeline.report.pieces import data, own_text, spark, tag
+from groupd.pipeline.report.share_section import SECTION
 from tests.support.report_page import END_MS, HOSTILE, START_MS, Page, at, report
 
 
@@ -36,6 +39,16 @@ def test_it_is_whole_and_has_what_is_known() -> None:
     ]
     assert shown["marks"] == [[at(0), at(1)], [at(60), at(62)]]
     assert [one["partition"] for one in shown["findings"]] == [1, None]
+
+
+def test_share_groups_are_tables() -> None:
+    page = Page(render(report()))
+    for wanted in ("orders-0", "39 – 44", "archived", "1 min 30 s", "38"):
+        assert wanted in page.text
+    assert any("12 share-partitions with fewer" in text for text in page.text)
+    without = Page(render(replace(report(), shares=SharePart())))
+    assert SECTION not in without.ids
+    assert f"#{SECTION}" not in {link["href"] for link in without.all("a")}
 
 
 def test_every_link_leads_to_something_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""`groupd log consume`: copies the offsets log of a running cluster."""
+"""`groupd log consume`: copies the logs of a running cluster's groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def consume(
     ],
     command_config: CommandConfig = None,
 ) -> None:
-    """Copy __consumer_offsets of a running Kafka cluster (or groupd) into segment files.
+    """Copy __consumer_offsets, and __share_group_state if there is one, of a running Kafka cluster
+    (or groupd) into segment files.
 
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Where the cluster wants TLS or a login, --command-config says how.

@@ -1,9 +1,10 @@
-"""`groupd log dump`: prints the records of the offsets log."""
+"""`groupd log dump`: prints the records of the coordinators' logs."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,13 @@ def dump(
     data_dir: DataDirOption = None,
     store: StoreOption = None,
     groups: GroupsOption = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this log: __consumer_offsets or __share_group_state.",
+            autocompletion=words("__consumer_offsets", "__share_group_state"),
+        ),
+    ] = None,
     partitions: Annotated[
         list[int] | None,
         typer.Option("--partition", min=0, help="Only this partition of the log; repeatable."),
@@ -47,14 +55,17 @@ def dump(
         ),
     ] = "text",
 ) -> None:
-    """Print the records of the offsets log, of a store or of Kafka's segment files.
+    """Print records of groups, offsets and share groups' state, of a store or of segment files.
 
     Reads beside a running daemon: nothing is locked or changed. Times of the records count.
     """
     one_of(output, "--format", ("text", "json"))
+    if topic is not None:
+        one_of(topic, "--topic", ("__consumer_offsets", "__share_group_state"))
     place = where(data_dir, store, path)
+    times = (from_time, to_time)
     try:
-        run(_dump(path, place, store, groups, partitions, (from_time, to_time), types, output))
+        run(_dump(path, place, store, topic, groups, partitions, times, types, output))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of stdout has closed it. Python flushes stdout at exit, which must not fail
@@ -66,6 +77,7 @@ async def _dump(
     path: Path | None,
     data_dir: Path,
     store: str | None,
+    topic: str | None,
     groups: list[str] | None,
     partitions: list[int] | None,
     times: tuple[str | None, str | None],
@@ -73,6 +85,7 @@ async def _dump(
     output: str,
 ) -> None:
     from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
+    from groupd.coordinator.logtools.logs import LOGS
     from groupd.coordinator.logtools.segments import LogSource, SegmentSource, StoreSource
 
     at_ms = now_ms()
@@ -82,12 +95,13 @@ async def _dump(
     def selection() -> Selection:
         return Selection(frozenset(groups or ()), kinds, from_ms, to_ms)
 
-    async def lines(source: LogSource) -> None:
-        async for line in dump_lines(source, selection, partitions, as_json=output == "json"):
+    async def lines(sources: Sequence[LogSource]) -> None:
+        async for line in dump_lines(sources, selection, partitions, as_json=output == "json"):
             print(line)
 
+    logs = [log for log in LOGS if topic in (None, log.topic)]
     if path is not None:
-        await lines(SegmentSource(path))
+        await lines([SegmentSource(path, log) for log in logs])
         return
     async with reading(store, data_dir) as reader:
-        await lines(StoreSource(reader))
+        await lines([StoreSource(reader, log) for log in logs])

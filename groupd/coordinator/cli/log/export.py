@@ -1,4 +1,4 @@
-"""`groupd log export`: writes the offsets log as Kafka's segment files."""
+"""`groupd log export`: writes the logs of groups as Kafka's segment files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def export(
         ),
     ] = "drop",
 ) -> None:
-    """Write the offsets log as Kafka's segment files, readable by kafka-dump-log and brokers.
+    """Write groups, offsets and share groups' state as Kafka's segment files, readable by
+    kafka-dump-log and brokers.
 
     Reads beside a running daemon: nothing is locked or changed.
     """
@@ -62,15 +63,18 @@ async def _export(
 ) -> None:
     from groupd.coordinator.logtools.exporting import export_log
     from groupd.coordinator.logtools.importing import partitions_of
+    from groupd.coordinator.logtools.logs import LOGS
     from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
 
     if path is not None:
-        done = await export_log(SegmentSource(path), None, target, options)
+        done = [await export_log(SegmentSource(path, log), None, target, options) for log in LOGS]
     else:
         async with reading(store, data_dir) as reader:
             count = await partitions_of(reader)
-            done = await export_log(StoreSource(reader), count, target, options)
-    print(
-        f"exported {done.records} records in {done.batches} batches of {done.partitions} "
-        f"partitions to {target}"
+            done = [
+                await export_log(StoreSource(reader, log), count, target, options) for log in LOGS
+            ]
+    records, batches, partitions = (
+        sum(getattr(one, name) for one in done) for name in ("records", "batches", "partitions")
     )
+    print(f"exported {records} records in {batches} batches of {partitions} partitions to {target}")

@@ -74,18 +74,22 @@ async def _import(
 ) -> None:
     from groupd.coordinator.logtools.importing import plan_import, write_plan
     from groupd.coordinator.logtools.latest import Tally, latest_of
+    from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
     from groupd.coordinator.logtools.record_json import latest_of_json
     from groupd.coordinator.logtools.segments import SegmentSource, is_segment
+    from groupd.coordinator.logtools.share_state import latest_state, latest_state_of_json
     from groupd.coordinator.logtools.topic_ids import described_topics
 
     tally = Tally()
     if source.is_file() and not is_segment(source):
         kept = latest_of_json(source, groups, tally)
+        state = latest_state_of_json(source, groups, tally)
     else:
         kept = await latest_of(SegmentSource(source), groups, tally)
+        state = await latest_state(SegmentSource(source, SHARE_STATE_LOG), groups, tally)
     described = described_topics(source)
     async with _target(url, data_dir, dry_run) as (target, states):
-        plan = await plan_import(kept, tally, described, target, states, options)
+        plan = await plan_import(kept, tally, described, target, states, options, state)
         if not dry_run and target is not None:
             await write_plan(plan, target)
     for line in report(plan, dry_run):
@@ -157,8 +161,7 @@ def report(plan: ImportPlan, dry_run: bool) -> list[str]:
         )
     if tally.other_groups:
         lines.append(
-            f"  left out: {len(tally.other_groups)} share and streams groups, which groupd does "
-            "not have"
+            f"  left out: {len(tally.other_groups)} streams groups, which groupd does not have"
         )
     for kind, count in sorted(tally.unknown_types.items()):
         lines.append(

@@ -18,7 +18,7 @@ from groupd.coordinator.cli.log.options import (
 )
 
 if TYPE_CHECKING:
-    from groupd.coordinator.logtools.verify import Counts, Finding
+    from groupd.coordinator.logtools.findings import Counts, Finding
 
 EXIT_FINDINGS = 1
 
@@ -52,7 +52,7 @@ def verify(
     print(
         f"{len(findings)} findings in {counts.logs} logs: {counts.batches} batches, "
         f"{counts.records} records, {counts.groups} groups, {counts.offsets} offsets, "
-        f"{counts.open_transactions} open transactions"
+        f"{counts.open_transactions} open transactions, {counts.share_partitions} share-partitions"
     )
     if findings:
         raise typer.Exit(EXIT_FINDINGS)
@@ -65,10 +65,9 @@ async def _verify(
     partitions: int | None,
     found: Callable[[Finding], None],
 ) -> Counts:
-    from groupd.coordinator.logtools.segments import offsets_partitions
     from groupd.coordinator.logtools.verify import verify_segments, verify_store
 
     if path is not None:
-        return verify_segments(offsets_partitions(path), partitions, found)
+        return verify_segments(path, partitions, found)
     async with reading(store, data_dir) as reader:
         return await verify_store(reader, found)

@@ -15,7 +15,7 @@ from groupd.coordinator.core.assignors.spec import AssignmentSpec
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.slices import Steps
 
-Check = Callable[[Any, AssignmentSpec, TopicDescriber], Steps[dict[str, Assignment]]]
+TargetCheck = Callable[[Any, AssignmentSpec, TopicDescriber], Steps[dict[str, Assignment]]]
 """Checks the result of an assignor; returns the assignment of every member. Raises AssignorError,
 which names the first fault."""
 
@@ -25,7 +25,7 @@ def assigned_steps(
     name: str,
     spec: AssignmentSpec,
     topics: TopicDescriber,
-    check: Check,
+    check: TargetCheck,
 ) -> Steps[dict[str, Assignment]]:
     """Returns the checked assignment of every member; yields between slices. Raises AssignorFailed
     if the assignor raises or its result is not accepted."""

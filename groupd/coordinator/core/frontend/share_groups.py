@@ -49,7 +49,7 @@ def check_heartbeat(
 ) -> None:
     _check_group(config, context, Operation.READ, request.group_id)
     if not 0 < len(request.member_id) <= MEMBER_ID_MAX:
-        raise _invalid("Invalid member id in the request.")
+        raise ApiError(ErrorCode.INVALID_REQUEST)  # as in Kafka, without a text
     names = request.subscribed_topic_names
     if names is not None and len(names) > SUBSCRIBED_TOPICS_MAX:
         raise _invalid(f"{len(names)} SubscribedTopicNames; the most is {SUBSCRIBED_TOPICS_MAX}.")

@@ -8,14 +8,14 @@ from groupd.coordinator.config.values import BOOLEAN, INT, STRING, ValueRule
 from groupd.coordinator.core.group_configs import GroupConfig
 
 
-def _number(name: str, documentation: str, low: int, above: str | None = None) -> GroupConfig:
-    """A number with a default and bounds that are settings of the broker."""
-    stem = name.removeprefix("share.")
+def _number(key: str, documentation: str, low: int, above: str | None = None) -> GroupConfig:
+    """A number whose default is the setting `key` of the broker, as are its bounds."""
+    stem = key.removeprefix("group.share.")
     return GroupConfig(
-        name,
+        f"share.{stem}",
         ValueRule(INT, low),
         documentation=documentation,
-        broker_key=f"group.share.{stem}",
+        broker_key=key,
         low_key=f"group.share.min.{stem}",
         high_key=f"group.share.max.{stem}",
         above=above,
@@ -71,16 +71,18 @@ def _wrong_dead_letter_topic(value: str) -> str | None:
 
 
 HEARTBEAT_INTERVAL = _number(
-    "share.heartbeat.interval.ms", "Heartbeat interval that the group's members are told.", 1
+    "group.share.heartbeat.interval.ms", "Heartbeat interval that the group's members are told.", 1
 )
 SESSION_TIMEOUT = _number(
-    "share.session.timeout.ms",
+    "group.share.session.timeout.ms",
     "Session timeout of the group's share members.",
     1,
     above=HEARTBEAT_INTERVAL.name,
 )
 ASSIGNMENT_INTERVAL = _number(
-    "share.assignment.interval.ms", "Least time between two target assignments of the group.", 0
+    "group.share.assignment.interval.ms",
+    "Least time between two target assignments of the group.",
+    0,
 )
 ASSIGNOR_OFFLOAD = GroupConfig(
     "share.assignor.offload.enable",
@@ -89,15 +91,15 @@ ASSIGNOR_OFFLOAD = GroupConfig(
     broker_key="group.share.assignor.offload.enable",
 )
 RECORD_LOCK_DURATION = _number(
-    "share.record.lock.duration.ms",
+    "group.share.record.lock.duration.ms",
     "How long a member may keep a record before others get it.",
     1000,
 )
 DELIVERY_COUNT_LIMIT = _number(
-    "share.delivery.count.limit", "How often a record is delivered before it is archived.", 2
+    "group.share.delivery.count.limit", "How often a record is delivered before it is archived.", 2
 )
 MAX_RECORD_LOCKS = _number(
-    "share.partition.max.record.locks", "The most records of a partition in flight.", 100
+    "group.share.partition.max.record.locks", "The most records of a partition in flight.", 100
 )
 AUTO_OFFSET_RESET = GroupConfig(
     "share.auto.offset.reset",

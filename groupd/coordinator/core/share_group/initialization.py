@@ -15,7 +15,7 @@ from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.share_group.state_partitions import (
     NO_STATE_PARTITIONS,
-    Partitions,
+    PartitionSets,
     StatePartitions,
 )
 from groupd.coordinator.core.state import ShardState
@@ -41,7 +41,7 @@ StartOffsets = Mapping[TopicId, Mapping[int, int]]
 class Initialization(Struct, frozen=True):
     """The data of a call by a heartbeat."""
 
-    partitions: Partitions
+    partitions: PartitionSets
 
 
 def start(

@@ -12,7 +12,7 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.store import OffsetStore
 from groupd.coordinator.core.share_group.group import NO_TARGET, ShareGroup
 from groupd.coordinator.core.share_group.member import ShareGroupMember
-from groupd.coordinator.core.share_group.state_partitions import NO_STATE_PARTITIONS, Partitions
+from groupd.coordinator.core.share_group.state_partitions import NO_STATE_PARTITIONS, PartitionSets
 from groupd.coordinator.core.share_group.target import assignment_interval_ms
 from groupd.coordinator.core.slices import Pairs, Steps
 from groupd.coordinator.core.state import ShardState
@@ -44,7 +44,7 @@ def inspect(
 
 
 def _by_topic(
-    partitions: Partitions, image: MetadataImage
+    partitions: PartitionSets, image: MetadataImage
 ) -> Iterator[tuple[str, list[int]] | None]:
     for topic_id, numbers in partitions.items():
         yield topic_name(topic_id, image), sorted(numbers)

@@ -18,7 +18,7 @@ from groupd.coordinator.core.share_group.lookup import existing_group, joined_gr
 from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.share_group.state_partitions import (
     NO_STATE_PARTITIONS,
-    Partitions,
+    PartitionSets,
     joined,
 )
 from groupd.coordinator.core.state import ShardState
@@ -52,7 +52,7 @@ _NO_SUCH_PARTITION = "This server does not host this topic-partition."
 class Alteration(Struct, frozen=True):
     """The data of the call of an AlterShareGroupOffsets. `topics`: its reply if all goes well."""
 
-    partitions: Partitions
+    partitions: PartitionSets
     topics: tuple[AlteredShareOffsets, ...]
 
 
@@ -244,7 +244,7 @@ def deleted(state: ShardState, call: OutsideCall, answer: Any) -> Outcome:
     return outcome
 
 
-def _delete_request(group_id: str, partitions: Partitions) -> DeleteShareGroupStateRequest:
+def _delete_request(group_id: str, partitions: PartitionSets) -> DeleteShareGroupStateRequest:
     topics = [
         ShareStateTopic(topic_id, sorted(numbers))
         for topic_id, numbers in sorted(partitions.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.share_group.member import ShareGroupMember
-from groupd.coordinator.core.share_group.state_partitions import Partitions, StatePartitions
+from groupd.coordinator.core.share_group.state_partitions import PartitionSets, StatePartitions
 from groupd.protocol.records.schema import (
     AssignedTopic,
     Record,
@@ -95,7 +95,7 @@ def current_member_tombstone(group_id: str, member_id: str) -> Record:
 def state_partitions(group_id: str, state: StatePartitions) -> Record:
     """R15."""
 
-    def topics(partitions: Partitions) -> tuple[ShareStatePartitions, ...]:
+    def topics(partitions: PartitionSets) -> tuple[ShareStatePartitions, ...]:
         return tuple(
             ShareStatePartitions(topic_id, state.names[topic_id], tuple(sorted(its)))
             for topic_id, its in sorted(partitions.items())

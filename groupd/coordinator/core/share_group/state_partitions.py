@@ -10,20 +10,20 @@ from msgspec import Struct, field
 
 from groupd.protocol.messages import TopicId
 
-Partitions = Mapping[TopicId, frozenset[int]]
-"""Partitions by topic id. There are no empty sets."""
+PartitionSets = Mapping[TopicId, frozenset[int]]
+"""PartitionSets by topic id. There are no empty sets."""
 
 
 class StatePartitions(Struct, frozen=True):
     """`names`: of all topics in the other three, by id."""
 
-    initializing: Partitions = field(default_factory=dict)
-    initialized: Partitions = field(default_factory=dict)
+    initializing: PartitionSets = field(default_factory=dict)
+    initialized: PartitionSets = field(default_factory=dict)
     deleting: frozenset[TopicId] = frozenset()
     names: Mapping[TopicId, str] = field(default_factory=dict)
 
     def with_initializing(
-        self, wanted: Partitions, names: Mapping[TopicId, str]
+        self, wanted: PartitionSets, names: Mapping[TopicId, str]
     ) -> StatePartitions:
         """These partitions are being initialized from now on, too. Their topics are not being
         deleted any more."""
@@ -34,7 +34,7 @@ class StatePartitions(Struct, frozen=True):
             {**self.names, **names},
         )
 
-    def with_initialized(self, done: Partitions) -> StatePartitions:
+    def with_initialized(self, done: PartitionSets) -> StatePartitions:
         """These partitions are initialized, as far as they were being initialized: a topic may be
         deleted meanwhile."""
         moved = _common(self.initializing, done)
@@ -42,7 +42,7 @@ class StatePartitions(Struct, frozen=True):
             _without(self.initializing, moved), joined(self.initialized, moved), self.deleting
         )
 
-    def without_initializing(self, failed: Partitions) -> StatePartitions:
+    def without_initializing(self, failed: PartitionSets) -> StatePartitions:
         """These partitions could not be initialized."""
         return self._named(_without(self.initializing, failed), self.initialized, self.deleting)
 
@@ -72,8 +72,8 @@ class StatePartitions(Struct, frozen=True):
 
     def _named(
         self,
-        initializing: Partitions,
-        initialized: Partitions,
+        initializing: PartitionSets,
+        initialized: PartitionSets,
         deleting: frozenset[TopicId],
         names: Mapping[TopicId, str] | None = None,
     ) -> StatePartitions:
@@ -87,7 +87,7 @@ class StatePartitions(Struct, frozen=True):
 NO_STATE_PARTITIONS = StatePartitions()
 
 
-def joined(these: Partitions, those: Partitions) -> dict[TopicId, frozenset[int]]:
+def joined(these: PartitionSets, those: PartitionSets) -> dict[TopicId, frozenset[int]]:
     """The partitions of both."""
     nobody: frozenset[int] = frozenset()
     return {
@@ -96,12 +96,12 @@ def joined(these: Partitions, those: Partitions) -> dict[TopicId, frozenset[int]
     }
 
 
-def _common(these: Partitions, those: Partitions) -> dict[TopicId, frozenset[int]]:
+def _common(these: PartitionSets, those: PartitionSets) -> dict[TopicId, frozenset[int]]:
     both = {one: its & those[one] for one, its in these.items() if one in those}
     return {topic_id: numbers for topic_id, numbers in both.items() if numbers}
 
 
-def _without(these: Partitions, gone: Partitions) -> dict[TopicId, frozenset[int]]:
+def _without(these: PartitionSets, gone: PartitionSets) -> dict[TopicId, frozenset[int]]:
     nobody: frozenset[int] = frozenset()
     left = {one: its - gone.get(one, nobody) for one, its in these.items()}
     return {topic_id: numbers for topic_id, numbers in left.items() if numbers}

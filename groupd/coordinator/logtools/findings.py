@@ -1,0 +1,47 @@
+"""What `groupd log verify` finds and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from groupd.coordinator.logtools.entries import LogEntry
+
+
+class Finding(Struct, frozen=True):
+    """`log`: the name of a log, or "store". `offset`: None if the finding is about the whole
+    log."""
+
+    log: str
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        place = self.log if self.offset is None else f"{self.log}@{self.offset}"
+        return f"{place}: {self.reason}"
+
+
+class Counts(Struct):
+    logs: int = 0
+    batches: int = 0
+    records: int = 0
+    groups: int = 0
+    offsets: int = 0
+    open_transactions: int = 0
+    share_partitions: int = 0
+
+
+Problem = tuple[int | None, str]
+"""(offset, reason). The offset is None if the problem is about the whole log."""
+
+
+class RecordChecks(Protocol):
+    """Checks the entries of one partition of a coordinator's log, which it takes in order."""
+
+    def add(self, entry: LogEntry) -> Iterator[Problem]: ...
+
+    def end(self, counts: Counts) -> Iterator[Problem]:
+        """Check the final state, and count what is in it. Called after all entries."""
+        ...

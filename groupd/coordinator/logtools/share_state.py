@@ -1,0 +1,250 @@
+"""The log of share groups' state, `__share_group_state` (docs/spec/share-group.md#3): what must
+hold in it, and what of it an import takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.logtools.entries import LogEntry, LogToolError, entries_of
+from groupd.coordinator.logtools.findings import Counts, Problem
+from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
+from groupd.coordinator.logtools.record_json import entries_of_json, id_text
+from groupd.coordinator.logtools.segments import LogSource, log_name
+from groupd.coordinator.logtools.topic_ids import Translation
+from groupd.protocol.messages.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NO_OFFSET,
+    ShareStateBatch,
+)
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.protocol.records.share_state_records import (
+    SharePartitionKey,
+    ShareSnapshot,
+    ShareUpdate,
+    decode_record,
+    encode_record,
+)
+
+_STORED_STATES = (AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED)
+_UNCHANGED = -1
+
+
+def shard_of(key: SharePartitionKey, partitions: int) -> int:
+    """The partition of the log that a share-partition belongs to, of `partitions`."""
+    return partition_for(f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}", partitions)
+
+
+# What must hold -----------------------------------------------------------------------------
+
+
+class _Followed(Struct):
+    """What is known of a share-partition. `snapshot_epoch` None: there was no snapshot yet, and the
+    first update stands at `update_offset`."""
+
+    snapshot_epoch: int | None = None
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = NO_OFFSET
+    update_offset: int = -1
+
+
+class ShareStateChecks:
+    """Checks the entries of one partition of the log, which it takes in order. `partitions`: the
+    number of partitions of the log; None = unknown."""
+
+    def __init__(self, partition: int, partitions: int | None) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._known: dict[SharePartitionKey, _Followed] = {}
+
+    def add(self, entry: LogEntry) -> Iterator[Problem]:
+        offset = entry.raw.offset
+        if entry.error is not None:
+            yield offset, f"{entry.kind} does not decode: {entry.error}"
+        elif entry.state is None:
+            yield offset, f"a record of type {entry.kind} does not belong into this log"
+        else:
+            for reason in self._record(offset, *entry.state):
+                yield offset, reason
+
+    def end(self, counts: Counts) -> Iterator[Problem]:
+        for key, known in self._known.items():
+            if known.snapshot_epoch is None:
+                yield known.update_offset, f"{_name(key)} has updates and no snapshot"
+        counts.share_partitions += len(self._known)
+
+    def _record(
+        self, offset: int, key: SharePartitionKey, value: ShareSnapshot | ShareUpdate | None
+    ) -> Iterator[str]:
+        if self._partitions is not None and self._partition >= 0:
+            right = shard_of(key, self._partitions)
+            if right != self._partition:
+                yield f"{_name(key)} belongs to partition {right} of {self._partitions}"
+        if value is None:
+            self._known.pop(key, None)
+            return
+        for reason in _batch_problems(value.batches, value.start_offset):
+            yield f"{_name(key)}: {reason}"
+        known = self._known.setdefault(key, _Followed(update_offset=offset))
+        if isinstance(value, ShareUpdate):
+            yield from self._update(key, known, value)
+        else:
+            yield from self._snapshot(key, known, value)
+
+    def _snapshot(
+        self, key: SharePartitionKey, known: _Followed, value: ShareSnapshot
+    ) -> Iterator[str]:
+        before = known.snapshot_epoch
+        if before is not None and value.snapshot_epoch <= before:
+            yield f"the snapshot epoch of {_name(key)} goes from {before} to {value.snapshot_epoch}"
+        # An initialization begins anew. Before Kafka 4.5 it may keep the state epoch.
+        begins = not value.batches and value.leader_epoch == 0
+        if before is not None:
+            yield from _falls(key, "state epoch", known.state_epoch, value.state_epoch)
+            if value.state_epoch == known.state_epoch and not begins:
+                yield from _falls(key, "leader epoch", known.leader_epoch, value.leader_epoch)
+                yield from _falls(key, "start offset", known.start_offset, value.start_offset)
+        known.snapshot_epoch, known.state_epoch = value.snapshot_epoch, value.state_epoch
+        known.leader_epoch, known.start_offset = value.leader_epoch, value.start_offset
+
+    def _update(
+        self, key: SharePartitionKey, known: _Followed, value: ShareUpdate
+    ) -> Iterator[str]:
+        # Pruning may have removed the snapshot if a later one follows; `end` looks whether it does.
+        if known.snapshot_epoch is None:
+            return
+        if value.snapshot_epoch != known.snapshot_epoch:
+            yield (
+                f"an update of {_name(key)} names the snapshot {value.snapshot_epoch}, the latest "
+                f"is {known.snapshot_epoch}"
+            )
+        if value.leader_epoch != _UNCHANGED:
+            yield from _falls(key, "leader epoch", known.leader_epoch, value.leader_epoch)
+            known.leader_epoch = value.leader_epoch
+        if value.start_offset != NO_OFFSET:
+            yield from _falls(key, "start offset", known.start_offset, value.start_offset)
+            known.start_offset = value.start_offset
+
+
+def _falls(key: SharePartitionKey, what: str, before: int, after: int) -> Iterator[str]:
+    if after < before:
+        yield f"the {what} of {_name(key)} falls from {before} to {after}"
+
+
+def _name(key: SharePartitionKey) -> str:
+    return f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}"
+
+
+def _batch_problems(batches: Iterable[ShareStateBatch], start_offset: int) -> Iterator[str]:
+    last = start_offset - 1
+    for batch in batches:
+        text = f"the batch {batch.first_offset} to {batch.last_offset}"
+        if batch.first_offset > batch.last_offset:
+            yield f"{text} ends before it begins"
+        elif batch.first_offset < start_offset:
+            yield f"{text} begins before the start offset {start_offset}"
+        elif batch.first_offset <= last:
+            yield f"{text} stands behind offset {last}"
+        if batch.delivery_state not in _STORED_STATES:
+            yield f"{text} has the state {batch.delivery_state}, which is never stored"
+        if batch.delivery_count < 0:
+            yield f"{text} has the delivery count {batch.delivery_count}"
+        last = max(last, batch.last_offset)
+
+
+# What an import takes -----------------------------------------------------------------------
+
+
+class LatestState:
+    """Takes the entries of one partition of the log in order. Of each share-partition it keeps the
+    latest snapshot and the updates behind it, which together are its state."""
+
+    def __init__(self, log: str, groups: frozenset[str], tally: Tally) -> None:
+        self._log = log
+        self._groups = groups
+        self._tally = tally
+        self._kept: dict[SharePartitionKey, list[Kept]] = {}
+        self._checks = ShareStateChecks(-1, None)
+
+    def add(self, entry: LogEntry) -> None:
+        """Raises LogToolError if a record cannot be read or contradicts those before it, because
+        nothing may be left out silently."""
+        self._tally.read += 1
+        for _, reason in self._checks.add(entry):
+            raise LogToolError(f"{self._log} at offset {entry.raw.offset}: {reason}")
+        assert entry.state is not None
+        key, value = entry.state
+        if self._groups and key.group_id not in self._groups:
+            return
+        if value is None:
+            self._kept.pop(key, None)
+            return
+        raw = entry.raw
+        assert raw.key is not None
+        assert raw.value is not None
+        found = Kept(key.group_id, raw.offset, raw.timestamp_ms, raw.key, raw.value)
+        if isinstance(value, ShareSnapshot):
+            self._kept[key] = [found]
+        elif key in self._kept:
+            self._kept[key].append(found)
+
+    def kept(self) -> list[Kept]:
+        """The records that count, in the order of the log. Raises LogToolError."""
+        for offset, reason in self._checks.end(Counts()):
+            raise LogToolError(f"{self._log} at offset {offset}: {reason}")
+        found = [one for records in self._kept.values() for one in records]
+        return sorted(found, key=lambda one: one.offset)
+
+
+async def latest_state(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
+    """The records of all partitions of the log, one partition after the other. Raises
+    LogToolError."""
+    kept: list[Kept] = []
+    for partition in await source.partitions():
+        name = log_name(partition, source.log)
+        latest = LatestState(name, groups, tally)
+        async for batch in source.batches(partition):
+            try:
+                for entry in entries_of(batch, source.log):
+                    latest.add(entry)
+            except (CorruptBatch, UnsupportedCodec) as error:
+                where = f"{name} at offset {batch.header.base_offset}"
+                raise LogToolError(f"{where}: {error}") from error
+        kept += latest.kept()
+    return kept
+
+
+def latest_state_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
+    """Like `latest_state`, for a file of JSON objects. Raises LogToolError."""
+    partitions: dict[int, LatestState] = {}
+    for partition, entry in entries_of_json(path, SHARE_STATE_LOG):
+        if partition not in partitions:
+            partitions[partition] = LatestState(f"{path}", groups, tally)
+        partitions[partition].add(entry)
+    return [one for latest in partitions.values() for one in latest.kept()]
+
+
+def distribute_state(
+    kept: Iterable[Kept], partitions: int, groups: Iterable[str], translation: Translation
+) -> Mapping[int, list[Kept]]:
+    """The records of `groups` with the topic ids of the target, by the partition that they belong
+    to here. States of topics that are not here keep their foreign ids."""
+    wanted = frozenset(groups)
+    found: dict[int, list[Kept]] = {}
+    for one in kept:
+        if one.group in wanted:
+            key, value = decode_record(one.key, one.value)
+            here = key._replace(topic_id=translation.topic_id(key.topic_id))
+            encoded = encode_record(here, value)[0]
+            found.setdefault(shard_of(here, partitions), []).append(one._replace(key=encoded))
+    return dict(sorted(found.items()))

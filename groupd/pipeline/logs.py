@@ -1,0 +1,63 @@
+"""The logs that the pipeline reads, and how their records become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql.types import StructType
+
+from groupd.coordinator.logtools.entries import state_type_name, type_name
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.pipeline.decode import EntryRows, PlainRecord, RecordSource
+from groupd.pipeline.row_filter import RowFilter
+from groupd.pipeline.schema import ENTRIES, SHARE_ENTRIES
+from groupd.pipeline.share_decode import ShareEntryRows
+from groupd.protocol.records.batch import BatchHeader
+
+
+class LogRows(Protocol):
+    """Takes records and gives Arrow batches; `decode.EntryRows` explains the methods."""
+
+    schema: pa.Schema
+
+    def __len__(self) -> int: ...
+
+    def want(self, wanted: RowFilter) -> None: ...
+
+    def add_payload(self, partition: int, payload: bytes, header: BatchHeader) -> None: ...
+
+    def add_corrupt(self, partition: int, offset: int, timestamp_ms: int, error: str) -> None: ...
+
+    def add_records(
+        self, partition: int, records: Iterable[PlainRecord], source: RecordSource
+    ) -> None: ...
+
+    def take(self) -> pa.RecordBatch: ...
+
+
+class SourceLog(Struct, frozen=True):
+    """A log as a table. `table`: the name of the table in a lake, and of the job that writes it.
+    `by_group`: the hash of a group id gives the log partition of its records. `type_name`: the name
+    of a record type by its number."""
+
+    log: CoordinatorLog
+    table: str
+    schema: StructType
+    rows: Callable[[Sequence[str], RowFilter], LogRows]
+    by_group: bool
+    type_name: Callable[[int], str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.fieldNames())
+
+
+OFFSETS = SourceLog(OFFSETS_LOG, "entries", ENTRIES, EntryRows, True, type_name)
+SHARE_STATE = SourceLog(
+    SHARE_STATE_LOG, "share-entries", SHARE_ENTRIES, ShareEntryRows, False, state_type_name
+)
+SOURCE_LOGS: Mapping[str, SourceLog] = {one.log.topic: one for one in (OFFSETS, SHARE_STATE)}
+"""The logs by topic."""
