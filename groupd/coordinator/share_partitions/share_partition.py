@@ -173,6 +173,10 @@ class SharePartition:
         """Whether changes are on their way to the persister."""
         return not self._written.is_set()
 
+    async def written(self) -> None:
+        """Wait until no change is on its way to the persister."""
+        await self._written.wait()
+
     def close(self, error: ApiError | None = None) -> None:
         """Give it up. Changes that are on their way to the persister are still answered."""
         self.closed = True
@@ -181,7 +185,7 @@ class SharePartition:
 
     async def _load(self, before: SharePartition | None) -> None:
         if before is not None:
-            await before._written.wait()
+            await before.written()
         around = self._around
         begun_ms = around.clock.monotonic_ms()
         try:

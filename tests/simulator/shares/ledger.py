@@ -249,5 +249,3 @@ def _name(place: Place) -> str:
 
 def _member(holding: Holding | None) -> str:
     return "nobody" if holding is None else f"{holding.member} (x{holding.count})"
-
-

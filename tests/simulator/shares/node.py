@@ -1,4 +1,5 @@
-"""A life of one broker: all that a daemon has between its store and its sockets, on virtual time."""
+"""A life of one broker: all that a daemon has between its store and its sockets, on virtual
+time."""
 
 from __future__ import annotations
 

@@ -202,9 +202,7 @@ class ShareSimulation:
         acquire = SharePartition.acquire
         told = self.world.watched(self.ledger.acquired)
 
-        def noted(
-            share: SharePartition, asked: Any, *found: Any
-        ) -> Sequence[AcquiredRecords]:
+        def noted(share: SharePartition, asked: Any, *found: Any) -> Sequence[AcquiredRecords]:
             acquired = acquire(share, asked, *found)
             place = share.group_id, share.partition.topic_id, share.partition.partition
             told(self._running(), share, place, asked.member_id, acquired)

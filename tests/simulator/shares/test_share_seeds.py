@@ -14,10 +14,11 @@ import pytest
 
 from groupd.coordinator.core.share_group import initialization
 from groupd.coordinator.share_partitions.in_flight import InFlightRecords
-from groupd.coordinator.share_partitions.runs import ACQUIRED, AVAILABLE, OffsetRun
+from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRun
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_state.machine import ShareStateMachine
 from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.messages.share_state import AVAILABLE
 from tests.simulator.shares.simulation import simulate_shares
 from tests.simulator.simulation import SimulationFailed
 
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = range(12)
+MANY_SEEDS = range(400)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -134,29 +136,29 @@ def without_a_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partitions, "leads", lambda self, log: True)
 
 
-MUTANTS: Sequence[tuple[Callable[[pytest.MonkeyPatch], None], Sequence[int]]] = (
-    (unwritten, range(12)),
-    (unlocked, range(12)),
-    (too_early, range(12)),
-    (uncounted, range(12)),
-    (skipped, range(12)),
-    (unfenced, range(100)),
-    (not_awaited, range(100)),
-    (begun_anew, range(100)),
-    (without_a_lease, range(100)),
-)
-"""With the seeds within which each is found."""
+MUTANTS = (unwritten, unlocked, too_early, uncounted, skipped)
+RARELY_FOUND = (unfenced, not_awaited, begun_anew, without_a_lease)
 
 
-@pytest.mark.parametrize(
-    ("mutant", "seeds"), MUTANTS, ids=[str(mutant.__name__) for mutant, _ in MUTANTS]
-)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant.__name__))
 def test_a_broken_rule_is_found(
-    mutant: Callable[[pytest.MonkeyPatch], None],
-    seeds: Sequence[int],
-    monkeypatch: pytest.MonkeyPatch,
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)
     with pytest.raises(SimulationFailed):
-        for seed in seeds:
-            simulate_shares(seed)
+        simulate_all(SEEDS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mutant", RARELY_FOUND, ids=lambda mutant: str(mutant.__name__))
+def test_a_broken_rule_is_found_among_many_seeds(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(SimulationFailed):
+        simulate_all(MANY_SEEDS)
+
+
+def simulate_all(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        simulate_shares(seed)

@@ -35,7 +35,6 @@ from groupd.protocol.messages.share_group import (
     ShareGroupHeartbeatRequest,
 )
 from groupd.protocol.messages.share_state import (
-    InitializeShareGroupStateRequest,
     ShareStateReply,
     ShareStateResult,
     ShareStateTopic,

@@ -146,9 +146,9 @@ def answered(state: ShardState, group_id: str, data: Initialization, answer: Any
 
 
 def initialized(state: ShardState, group_id: str, data: Initialization, answer: Any) -> Outcome:
-    """R15, in which all partitions of a call are initialized, or, after any error, none of them; the
-    next heartbeat asks again at once. Nothing is written if none of them is being initialized any
-    more."""
+    """R15, in which all partitions of a call are initialized, or, after any error, none of them;
+    the next heartbeat asks again at once. Nothing is written if none of them is being initialized
+    any more."""
     group = state.groups.get(group_id)
     known = group.state_partitions if isinstance(group, ShareGroup) else None
     if known is None:
