@@ -16,8 +16,8 @@ class InternalLimits:
     once a second change has come. 0: no wait, for tests in which requests come one by one (ADR
     21)."""
     consumer_large_group_size: int = 6000
-    """A group of at least this size has its target computed in slices. The size is its partitions
-    plus 30 for each member (ADR 20)."""
+    """A consumer group or share group of at least this size has its target computed in slices. The
+    size is its partitions plus 30 for each member (ADR 20)."""
     group_max_pending_members: int = 1000
     """The most member ids of a classic group that were given out and are not used yet. Beyond that
     the oldest one is forgotten."""

@@ -17,7 +17,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.loader import load_share_assignor
-from groupd.coordinator.core.assignors.share import SimpleAssignor
+from groupd.coordinator.core.assignors.share import SLICE_PARTITIONS, SimpleAssignor
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.protocol.messages import TopicId
@@ -67,6 +67,16 @@ def test_as_58_different_subscriptions() -> None:
 def test_as_59_a_new_member_gets_half() -> None:
     members = {"A": (frozenset({T1}), {T1: (0, 1, 2, 3)}), **alike("B", T1)}
     assert assign({T1: 4}, members) == {"A": {T1: (0, 1)}, "B": {T1: (2, 3)}}
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+def test_the_work_is_done_in_slices(kind: SubscriptionType) -> None:
+    partitions = 10 * SLICE_PARTITIONS
+    specs = {name: MemberSpec(frozenset({T1}), {}) for name in "ABCD"}
+    image = MetadataImage([TopicImage(T1, "t1", partitions)])
+    steps = SimpleAssignor().assign_steps(AssignmentSpec(specs, kind), ImageDescriber(image))
+    passes = 4  # they are listed, dealt, put to their topics, and sorted
+    assert sum(1 for _ in steps) >= passes * partitions // SLICE_PARTITIONS
 
 
 def test_only_initialized_partitions_are_given() -> None:

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import deferred_target, target_assignment
-from groupd.coordinator.core.consumer_group.deferred_target import RETRY_MS, STALE_MS
+from groupd.coordinator.core.consumer_group import target_assignment
+from groupd.coordinator.core.large_targets import RETRY_MS, STALE_MS
 from groupd.coordinator.core.types import EventKind, Outcome, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
 from tests.support.examples import examples
@@ -52,7 +53,7 @@ class DeferringShard(CountedShard):
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_assignment, "SLICE_MEMBERS", 1)
-    monkeypatch.setattr(deferred_target, "PART_MEMBERS", 1)
+    monkeypatch.setattr(large_targets, "PART_MEMBERS", 1)
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_a_computation_whose_task_was_lost_is_started_again(shard: DeferringShar
 
 
 def test_a_group_is_large_by_its_members_and_its_partitions() -> None:
-    size = deferred_target.MEMBER_WEIGHT + 6
+    size = large_targets.MEMBER_WEIGHT + 6
     for limit, tasks in ((size + 1, 0), (size, 1)):
         shard = Shard(topic("foo", FOO, 6), consumer_large_group_size=limit)
         shard.put_member("m1")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.classic_group import lookup
-from groupd.coordinator.core.consumer_group import deferred_target, shared_target
-from groupd.coordinator.core.consumer_group.deferred_target import RETRY_MS
+from groupd.coordinator.core.consumer_group import shared_target
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
+from groupd.coordinator.core.large_targets import RETRY_MS
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
@@ -108,7 +109,7 @@ def test_a_first_target_waits_longer_but_no_heartbeat_does() -> None:
             break
         for reply in early:
             assert (parts(reply.assignment), reply.member_epoch) == ({}, 1)
-            assert reply.heartbeat_interval_ms == deferred_target.COME_BACK_MS
+            assert reply.heartbeat_interval_ms == large_targets.COME_BACK_MS
     assert answered == joins
     assert joins * (FIRST_MS - 1) >= shared_target.FIRST_LINGER_MAX_MS
 

@@ -8,7 +8,7 @@ from groupd.coordinator.core.consumer_group.configs import (
     heartbeat_interval_ms,
     session_timeout_ms,
 )
-from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
+from groupd.coordinator.core.consumer_group.deferred_target import TASK_KIND
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     TARGET,
@@ -23,6 +23,7 @@ from groupd.coordinator.core.consumer_group.timers import (
     cancel_rebalance,
     schedule_rebalance,
 )
+from groupd.coordinator.core.large_targets import come_back_ms, is_requested
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -110,9 +111,9 @@ def answer(
     interval_ms = heartbeat_interval_ms(state.config, overrides)
     is_sent |= must_send_again(group, request, after, is_sent, interval_ms, now.monotonic_ms)
     if (group.group_epoch > group.assignment_epoch or outcome.tasks) and (
-        is_requested(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
+        is_requested(TASK_KIND, group, outcome) or (TARGET, group.group_id, "") in state.deadlines
     ):
-        interval_ms = come_back_ms(group, after, interval_ms)
+        interval_ms = come_back_ms(group, after.assigned, interval_ms)
     reply = ConsumerGroupHeartbeatReply(
         member_id=after.member_id,
         member_epoch=after.member_epoch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from groupd.coordinator.core import target_events
 from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.consumer_group.group import TYPE_NAME
 from groupd.coordinator.core.consumer_group.member import (
@@ -13,35 +14,13 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
     PartitionEpochs,
 )
-from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.group import identity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 
 event = partial(Event, TYPE_NAME)
-
-
-def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:
-    return event(
-        EventKind.ASSIGNOR_FAILED,
-        group_id,
-        member_id,
-        cause=failure.fault,
-        details={"assignor": failure.assignor},
-    )
-
-
-def target_installed(
-    group_id: str, epoch: int, assignor: str, *, moved: int, members: int
-) -> Event:
-    """`moved`: members whose target changes, out of `members`."""
-    return event(
-        EventKind.TARGET_INSTALLED,
-        group_id,
-        epoch=epoch,
-        cause=f"computed by {assignor}",
-        details={"assignor": assignor, "moved_members": moved, "members": members},
-    )
+assignor_failed = partial(target_events.assignor_failed, TYPE_NAME)
+target_installed = partial(target_events.target_installed, TYPE_NAME)
 
 
 def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = "") -> Event:

@@ -8,9 +8,7 @@ under "Replay" are the writers; everything else reads. Soft state is at the end 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Container, Generator, Sequence, Set
-
-from msgspec import Struct
+from collections.abc import Container, Sequence, Set
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import records
@@ -20,7 +18,8 @@ from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpo
 from groupd.coordinator.core.counts import move, move_all
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
-from groupd.coordinator.core.types import Instant, Outcome
+from groupd.coordinator.core.large_targets import TargetComputation
+from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
@@ -57,15 +56,6 @@ NO_TARGET: Assignment = {}
 
 INITIAL_EPOCH = 1
 """Group and assignment epoch of a new group."""
-
-
-class TargetComputation(Struct):
-    """The computation of one target of a large group (`deferred_target`). `steps`: the work that is
-    left; `touched_ms`: monotonic time of its last slice; `failed`: its assignor has failed."""
-
-    steps: Generator[Outcome, Instant, None]
-    touched_ms: int
-    failed: bool = False
 
 
 class ConsumerGroup:
@@ -125,7 +115,7 @@ class ConsumerGroup:
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
-        # `computation`: the computation of a target in slices (`deferred_target`).
+        # `computation`: the computation of a target in slices (`large_targets`).
         # `unacknowledged`: member id -> monotonic ms at which the member was last sent an
         # assignment that its client has not reported yet.
         self.refresh_deadline_ms = 0

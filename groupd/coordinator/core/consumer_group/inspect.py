@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.blocked import Wait, due_in, named, topic_name, wait
-from groupd.coordinator.core.consumer_group import deferred_target
 from groupd.coordinator.core.consumer_group.configs import (
     assignment_interval_ms,
 )
@@ -212,11 +212,11 @@ def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group_id))
     due_ms = group.assignment_timestamp_ms + interval_ms - now.wall_ms
     epoch = f"the target of epoch {group.group_epoch}"
-    if deferred_target.is_under_way(group, now):
+    if large_targets.is_under_way(group, now):
         yield wait(f"{epoch} is being computed")
-    elif deferred_target.has_failed(group, now):
+    elif large_targets.has_failed(group, now):
         why = f"{epoch}: the assignor has failed and is tried again"
-        yield wait(why, "", deferred_target.RETRY_MS)
+        yield wait(why, "", large_targets.RETRY_MS)
     elif 0 < due_ms <= interval_ms:
         why = f"{epoch} is not due yet (group.consumer.assignment.interval.ms)"
         yield wait(why, "", due_ms)

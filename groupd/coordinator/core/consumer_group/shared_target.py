@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.consumer_group import deferred_target, events
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
 from groupd.coordinator.core.consumer_group.configs import session_timeout_ms
@@ -173,12 +174,12 @@ def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outco
     group = state.groups.get(group_id)
     if heartbeats is None or not isinstance(group, ConsumerGroup):
         return outcome
-    if deferred_target.is_under_way(group, now):
+    if large_targets.is_under_way(group, now):
         return outcome
     waiting = heartbeats.waiting
     # If the assignor of a large group fails, its members' heartbeats get no error: they keep what
     # they have.
-    has_failed = deferred_target.has_failed(group, now)
+    has_failed = large_targets.has_failed(group, now)
     while waiting and (has_failed or waiting[0].group_epoch <= group.assignment_epoch):
         heartbeats.ready.append(waiting.popleft())
     if heartbeats.ready:
@@ -242,8 +243,8 @@ def _compute(
         and is_target_due(state, group, group.group_epoch, now)
     ):
         if deferred_target.is_large(state, group):
-            deferred_target.request(group, now, outcome)
-            if not deferred_target.has_failed(group, now):
+            large_targets.request(deferred_target.TASK_KIND, group, now, outcome)
+            if not large_targets.has_failed(group, now):
                 return None
         else:
             name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])

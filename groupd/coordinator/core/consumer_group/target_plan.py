@@ -8,6 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.assignors.loader import BUILT_IN
 from groupd.coordinator.core.consumer_group import deferred_target
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -62,7 +63,7 @@ def plan_target(
     large = deferred_target.is_large(state, group)
     if at_once or not (large or name in BUILT_IN):
         return TargetPlan(TargetSource.COMPUTED, name)
-    if large and deferred_target.has_failed(group, now):
+    if large and large_targets.has_failed(group, now):
         return _STORED  # no heartbeat should wait for an assignor that has just failed
     return TargetPlan(TargetSource.SHARED, name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from groupd.coordinator.core import target_events
 from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.group import identity
 from groupd.coordinator.core.metadata_image import MetadataImage
@@ -12,6 +13,8 @@ from groupd.coordinator.core.share_group.member import ShareGroupMember
 from groupd.coordinator.core.types import Event, EventKind
 
 event = partial(Event, TYPE_NAME)
+assignor_failed = partial(target_events.assignor_failed, TYPE_NAME)
+target_installed = partial(target_events.target_installed, TYPE_NAME)
 
 
 def member_joined(group_id: str, member: ShareGroupMember) -> Event:

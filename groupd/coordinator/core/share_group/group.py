@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.counts import move_all
 from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.large_targets import TargetComputation
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.share_group import records
 from groupd.coordinator.core.share_group.member import ShareGroupMember
@@ -39,6 +40,7 @@ class ShareGroup:
         "_unassigned",
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "computation",
         "group_epoch",
         "group_id",
         "members",
@@ -65,7 +67,8 @@ class ShareGroup:
         self.state_partitions: StatePartitions | None = None
         self.name_subscribers: dict[str, int] = {}
         self._unassigned: tuple[MetadataImage, bool] | None = None
-        # Soft state.
+        # Soft state. `computation`: of a target in slices (`large_targets`).
+        self.computation: TargetComputation | None = None
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
 

@@ -16,6 +16,7 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.counts import move_all
 from groupd.coordinator.core.epochs import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.large_targets import come_back_ms, is_requested
 from groupd.coordinator.core.metadata_image import topics_hash
 from groupd.coordinator.core.share_group import events, initialization, records
 from groupd.coordinator.core.share_group.configs import HEARTBEAT_INTERVAL
@@ -29,7 +30,11 @@ from groupd.coordinator.core.share_group.lookup import (
     joined_group,
 )
 from groupd.coordinator.core.share_group.member import LEAVE_EPOCH, ShareGroupMember
-from groupd.coordinator.core.share_group.target import install_if_due, subscribed_topic_ids
+from groupd.coordinator.core.share_group.target import (
+    TASK_KIND,
+    install_if_due,
+    subscribed_topic_ids,
+)
 from groupd.coordinator.core.share_group.timers import start_session
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.topic_names import canonical_names
@@ -55,13 +60,7 @@ def handle(
         return _regular(state, context, request, now)
     except AssignorFailed as failure:
         reply = ShareGroupHeartbeatReply(failure.code)
-        event = events.event(
-            EventKind.ASSIGNOR_FAILED,
-            request.group_id,
-            request.member_id,
-            cause=failure.fault,
-            details={"assignor": failure.assignor},
-        )
+        event = events.assignor_failed(request.group_id, request.member_id, failure)
         return Outcome(replies=[(context.token, reply)], events=[event])
 
 
@@ -117,7 +116,10 @@ def _regular(
     if refreshed:
         schedule_refresh(group, epoch, now)
     start_session(state, group_id, member_id, now)
-    outcome.replies.append((context.token, _reply(state, request, before, after)))
+    interval_ms = HEARTBEAT_INTERVAL.number(state.config, state.group_configs.get(group_id))
+    if epoch > target_epoch and is_requested(TASK_KIND, group, outcome):
+        interval_ms = come_back_ms(group, after.assigned, interval_ms)
+    outcome.replies.append((context.token, _reply(request, before, after, interval_ms)))
     return outcome
 
 
@@ -183,14 +185,13 @@ def _reconciled(
 
 
 def _reply(
-    state: ShardState,
     request: ShareGroupHeartbeatRequest,
     before: ShareGroupMember,
     after: ShareGroupMember,
+    interval_ms: int,
 ) -> ShareGroupHeartbeatReply:
     """The assignment is there if the member joins, if its client has sent all fields (it may have
     missed a reply), or if it has changed."""
-    overrides = state.group_configs.get(request.group_id)
     is_full = request.member_epoch == 0 or request.subscribed_topic_names is not None
     assignment = None
     if is_full or after.assigned != before.assigned:
@@ -201,7 +202,7 @@ def _reply(
     return ShareGroupHeartbeatReply(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
-        heartbeat_interval_ms=HEARTBEAT_INTERVAL.number(state.config, overrides),
+        heartbeat_interval_ms=interval_ms,
         assignment=assignment,
     )
 

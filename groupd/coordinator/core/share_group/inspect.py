@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.blocked import Wait, named, topic_name, wait
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
@@ -85,7 +86,12 @@ def _waits(state: ShardState, group: ShareGroup, now: Instant) -> Iterator[Wait 
         interval_ms = assignment_interval_ms(state, group.group_id)
         due_ms = group.assignment_timestamp_ms + interval_ms - now.wall_ms
         epoch = f"the target of epoch {group.group_epoch}"
-        if 0 < due_ms <= interval_ms:
+        if large_targets.is_under_way(group, now):
+            waits.append(wait(f"{epoch} is being computed"))
+        elif large_targets.has_failed(group, now):
+            why = f"{epoch}: the assignor has failed and is tried again"
+            waits.append(wait(why, "", large_targets.RETRY_MS))
+        elif 0 < due_ms <= interval_ms:
             why = f"{epoch} is not due yet (group.share.assignment.interval.ms)"
             waits.append(wait(why, "", due_ms))
         else:

@@ -3,10 +3,12 @@ and how it is computed. The members get initialized partitions only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
+from groupd.coordinator.core import large_targets
 from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
@@ -22,10 +24,16 @@ from groupd.coordinator.core.share_group import events, records
 from groupd.coordinator.core.share_group.configs import ASSIGNMENT_INTERVAL
 from groupd.coordinator.core.share_group.group import NO_TARGET, ShareGroup
 from groupd.coordinator.core.share_group.member import ShareGroupMember
-from groupd.coordinator.core.slices import Steps, run_through
+from groupd.coordinator.core.slices import Pace, Steps, run_through
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import EventKind, Instant, Outcome
+from groupd.coordinator.core.types import Instant, Outcome, Task
 from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import Record
+
+TASK_KIND = "share-target"
+
+SLICE_PARTITIONS = 4096
+"""About this many partitions are checked in one slice."""
 
 
 def assignment_interval_ms(state: ShardState, group_id: str) -> int:
@@ -42,49 +50,110 @@ def install_if_due(
 ) -> tuple[int, Assignment]:
     """The epoch of the target after this operation, and the target of `member`, which is as the
     operation changes it and may not be in the group yet. If a new target is due it is computed, and
-    its records, R13* R12, are added to the outcome. Raises AssignorFailed."""
-    member_id = member.member_id
-    interval_ms = assignment_interval_ms(state, group.group_id)
-    if not is_next_target_due(group, group_epoch, interval_ms, now):
-        return group.assignment_epoch, group.targets.get(member_id, NO_TARGET)
+    its records, R13* R12, are added to the outcome. In a large group a task computes it
+    (`large_targets`), and until it is there the members have the stored one. Raises
+    AssignorFailed."""
+    group_id, member_id = group.group_id, member.member_id
+    stored = group.assignment_epoch, group.targets.get(member_id, NO_TARGET)
+    if not _is_due(state, group, group_epoch, now):
+        return stored
+    if _is_large(state, group):
+        large_targets.request(TASK_KIND, group, now, outcome)
+        return stored
     members = {**group.members, member_id: member}
-    targets = _computed(state, group, members)
-    group_id = group.group_id
-    changed = {one: its for one, its in targets.items() if group.targets.get(one) != its}
+    changed = run_through(_changed(state, group, members))
     for one, target in changed.items():
         outcome.records.append(records.target_member(group_id, one, target))
-    outcome.records.append(records.target_epoch(group_id, group_epoch, now.wall_ms))
-    name = state.share_assignor.name
-    outcome.events.append(
-        events.event(
-            EventKind.TARGET_INSTALLED,
-            group_id,
-            epoch=group_epoch,
-            cause=f"computed by {name}",
-            details={"assignor": name, "moved_members": len(changed), "members": len(members)},
-        )
+    last = _installed(state, group_id, group_epoch, len(changed), len(members), now)
+    outcome.records += last.records
+    outcome.events += last.events
+    return group_epoch, changed.get(member_id, stored[1])
+
+
+def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    """The next slice of a large group's target; `result` as in `large_targets.go_on`."""
+    group = state.groups.get(task.group_id)
+    if not isinstance(group, ShareGroup):
+        return Outcome()
+    return large_targets.go_on(task, result, group, now, lambda: _steps(state, group, now))
+
+
+def _is_due(state: ShardState, group: ShareGroup, group_epoch: int, now: Instant) -> bool:
+    interval_ms = assignment_interval_ms(state, group.group_id)
+    return is_next_target_due(group, group_epoch, interval_ms, now)
+
+
+def _is_large(state: ShardState, group: ShareGroup) -> bool:
+    """Counts each subscription of a member to a topic as a partition, since members with different
+    subscriptions get topic by topic."""
+    partitions = (len(numbers) for numbers in group.initialized.values())
+    subscriptions = group.name_subscribers.values()
+    return large_targets.is_large(state, len(group.members), chain(partitions, subscriptions))
+
+
+def _steps(state: ShardState, group: ShareGroup, now: Instant) -> large_targets.TargetSteps | None:
+    epoch, members = group.group_epoch, dict(group.members)
+    if not _is_due(state, group, epoch, now):
+        return None
+
+    def found(changed: Mapping[str, Assignment]) -> Iterator[Record]:
+        for member_id, target in changed.items():
+            if member_id in group.members:
+                yield records.target_member(group.group_id, member_id, target)
+
+    return large_targets.target_steps(
+        group,
+        epoch,
+        _changed(state, group, members),
+        found,
+        lambda changed, now: _installed(
+            state, group.group_id, epoch, len(changed), len(members), now
+        ),
     )
-    return group_epoch, targets[member_id]
 
 
-def _computed(
+def _installed(
+    state: ShardState, group_id: str, epoch: int, moved: int, members: int, now: Instant
+) -> Outcome:
+    """R12, which comes after the targets of the `moved` members."""
+    name = state.share_assignor.name
+    return Outcome(
+        records=[records.target_epoch(group_id, epoch, now.wall_ms)],
+        gate=group_id,
+        events=[events.target_installed(group_id, epoch, name, moved=moved, members=members)],
+    )
+
+
+def _changed(
     state: ShardState, group: ShareGroup, members: Mapping[str, ShareGroupMember]
-) -> dict[str, Assignment]:
-    specs = {
-        member_id: MemberSpec(
-            subscribed_topic_ids(members[member_id], state.image),
+) -> Steps[dict[str, Assignment]]:
+    """The new targets of the members whose target changes, by id, in ascending order. Takes what it
+    needs of the group when it is started: all of it is replaced and never changed."""
+    image, assignor = state.image, state.share_assignor
+    targets, assignable = dict(group.targets), group.initialized
+    specs: dict[str, MemberSpec] = {}
+    subscribed: dict[tuple[str, ...], frozenset[TopicId]] = {}
+    pace = Pace()
+    for member_id in sorted(members):
+        member = members[member_id]
+        names = member.subscribed_topic_names
+        if names not in subscribed:
+            subscribed[names] = subscribed_topic_ids(member, image)
+        specs[member_id] = MemberSpec(
+            subscribed[names],
             # Read-only, so that a plug-in cannot change what the group has stored.
-            MappingProxyType(group.targets.get(member_id, NO_TARGET)),
-            rack_id=members[member_id].rack_id,
+            MappingProxyType(targets.get(member_id, NO_TARGET)),
+            rack_id=member.rack_id,
         )
-        for member_id in sorted(members)
-    }
-    names = {member.subscribed_topic_names for member in members.values()}
-    kind = SubscriptionType.HETEROGENEOUS if len(names) > 1 else SubscriptionType.HOMOGENEOUS
-    spec = AssignmentSpec(specs, kind, keep_order=True, assignable=group.initialized)
-    assignor = state.share_assignor
-    steps = assigned_steps(assignor, assignor.name, spec, ImageDescriber(state.image), _check_steps)
-    return run_through(steps)
+        if pace.due(1 + len(names)):
+            yield
+    is_mixed = len(subscribed) > 1
+    kind = SubscriptionType.HETEROGENEOUS if is_mixed else SubscriptionType.HOMOGENEOUS
+    spec = AssignmentSpec(specs, kind, keep_order=True, assignable=assignable)
+    new = yield from assigned_steps(
+        assignor, assignor.name, spec, ImageDescriber(image), _check_steps
+    )
+    return {one: target for one, target in new.items() if targets.get(one) != target}
 
 
 def subscribed_topic_ids(member: ShareGroupMember, image: MetadataImage) -> frozenset[TopicId]:
@@ -105,6 +174,7 @@ def _check_steps(
     if unknown:
         raise AssignorError(f"{unknown[0]} is not a member of the group")
     targets: dict[str, Assignment] = {}
+    pace = Pace(SLICE_PARTITIONS)
     for member_id, member in spec.members.items():
         given = result.get(member_id, NO_TARGET)
         target = {topic: tuple(sorted(set(given[topic]))) for topic in sorted(given)}
@@ -118,5 +188,6 @@ def _check_steps(
                         f"{member_id} got {name}-{number}, which is not initialized"
                     )
         targets[member_id] = {topic: numbers for topic, numbers in target.items() if numbers}
-        yield
+        if pace.due(1 + sum(map(len, target.values()))):
+            yield
     return targets

@@ -17,6 +17,7 @@ from groupd.coordinator.core.share_group import (
     inspect,
     offsets,
     replay,
+    target,
     timers,
 )
 from groupd.coordinator.core.share_group.configs import CONFIGS
@@ -59,6 +60,7 @@ SHARE = GroupType(
     },
     replay=replay.APPLIERS,
     deadlines={SESSION: fence.expire, DELETED_TOPICS: timers.forget_deleted_topics},
+    tasks={target.TASK_KIND: target.task_done},
     answers={initialization.SHARE_STATE: offsets.answered},
     before_delete=offsets.before_delete,
     on_loaded=timers.on_loaded,
