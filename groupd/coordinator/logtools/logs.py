@@ -10,7 +10,7 @@ from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, SHAR
 from groupd.protocol.messages.topics import RESOURCE_BROKER
 
 
-class CoordinatorLog(Struct, frozen=True):
+class ToolLog(Struct, frozen=True):
     """The log of one kind of coordinator. `topic`: the internal topic that shows it, after which
     directories of segment files are named. `store_name(partition)`: the name of the log of one
     shard in a store. `shards_key`: the key (resource, name, key) under which a store remembers with
@@ -28,10 +28,10 @@ class CoordinatorLog(Struct, frozen=True):
         return int(digits) if self.store_name(int(digits)) == name else None
 
 
-OFFSETS_LOG = CoordinatorLog(
+OFFSETS_LOG = ToolLog(
     GROUP_COORDINATOR.topic.name, GROUP_COORDINATOR.topic.log_name, GROUP_COORDINATOR.shards_key
 )
-SHARE_STATE_LOG = CoordinatorLog(
+SHARE_STATE_LOG = ToolLog(
     SHARE_TOPIC,
     lambda partition: f"{SHARE_TOPIC}.shard-{partition}",
     (RESOURCE_BROKER, "", "share.coordinator.state.topic.num.partitions"),
