@@ -23,6 +23,7 @@ from docs.rebalance_trace import trace  # noqa: E402
 from groupd.coordinator.cli.show_config import span  # noqa: E402
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, WITHOUT_EFFECT  # noqa: E402
 from groupd.coordinator.config.settings import descriptions, setting_text  # noqa: E402
+from groupd.coordinator.core.group_types import group_configs  # noqa: E402
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
@@ -69,20 +70,25 @@ CONFIG_FOOT = (
     """
 ## Rules between settings
 
-- Each of `group.consumer.session.timeout.ms`, `group.consumer.heartbeat.interval.ms` and
-  `group.consumer.assignment.interval.ms` must lie between its `min` and `max` setting; change the
-  bound together with the value.
+- Each of `session.timeout.ms`, `heartbeat.interval.ms` and `assignment.interval.ms` of
+  `group.consumer` and `group.share`, and `record.lock.duration.ms`, `delivery.count.limit` and
+  `partition.max.record.locks` of `group.share`, must lie between its `min` and `max` setting;
+  change the bound together with the value.
 - The heartbeat interval must be below the session timeout.
-- `group.coordinator.rebalance.protocols` must contain `classic`. `streams` and `share`, which
-  Kafka may have there, are refused: groupd does not serve them.
+- `group.coordinator.rebalance.protocols` must contain `classic`. `streams`, which Kafka may have
+  there, is refused: groupd does not serve it. `share` is refused, too: share groups are served
+  whatever it says, as in Kafka; `groupd.share.version=0` turns them off.
 - `offsets.topic.num.partitions` and `transaction.state.log.num.partitions` belong to the
   data directory: another value is refused at start.
 
 ## Settings of one group, set while running
 
-IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
-`consumer.heartbeat.interval.ms` and `consumer.assignment.interval.ms`. They are checked against
-the bounds above, survive a restart, and take effect at the group's next heartbeat.
+IncrementalAlterConfigs on resource type GROUP accepts these. They are checked against the bounds
+above and survive a restart. Timeouts and intervals take effect at the group's next heartbeat; what
+concerns records of share groups at once, for locks taken later, or when a partition is next loaded
+(`share.auto.offset.reset`).
+
+{groups}
 
 ## Settings of the broker, set while running
 
@@ -138,7 +144,18 @@ def config_page() -> str:
             lines.append(f"| `{key}` | {default} | {bounds} | {about.meaning} | {about.why} |")
         lines.append("")
     dynamic = ", ".join(f"`{key}`" for key in sorted(DYNAMIC_KEYS))
-    return "\n".join(lines).rstrip() + "\n" + CONFIG_FOOT.replace("{dynamic}", dynamic)
+    foot = CONFIG_FOOT.replace("{dynamic}", dynamic).replace("{groups}", group_config_rows())
+    return "\n".join(lines).rstrip() + "\n" + foot
+
+
+def group_config_rows() -> str:
+    """A list of the settings of groups."""
+    lines = []
+    for name, key in sorted(group_configs().keys.items()):
+        default = f"that of `{key.broker_key}`" if key.broker_key else f"`{key.default}`"
+        shown = default if key.broker_key or key.default else "empty"
+        lines.append(f"- `{name}`, by default {shown}: {key.documentation}")
+    return "\n".join(lines)
 
 
 def api_table() -> str:

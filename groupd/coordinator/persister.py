@@ -4,14 +4,23 @@ share coordinator keeps that state; in a cluster it may be on another node.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any, Protocol
 
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     InitializeShareGroupStateRequest,
     ReadShareGroupStateRequest,
     ReadShareGroupStateSummaryRequest,
+    ReadShareState,
     ShareStateReply,
+    ShareStateResult,
+    ShareStateSummary,
+    ShareStateTopic,
     WriteShareGroupStateRequest,
 )
 
@@ -33,3 +42,58 @@ class Persister(Protocol):
         COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR if it was not
         possible for some time (docs/spec/share-group.md#3)."""
         ...
+
+
+# Requests and replies as lists of partitions ----------------------------------------------------
+
+AskedPartition = tuple[TopicId, Any]
+"""A topic and the entry for one of its partitions in a request."""
+
+_ENTRIES: dict[type, type] = {
+    ReadShareGroupStateRequest: ReadShareState,
+    ReadShareGroupStateSummaryRequest: ShareStateSummary,
+}
+
+
+def is_empty(request: ShareStateRequest) -> bool:
+    """Whether the request asks for nothing, and so is answered with an empty reply."""
+    return not (
+        request.group_id and request.topics and all(map(attrgetter("partitions"), request.topics))
+    )
+
+
+def asked_partitions(request: ShareStateRequest) -> list[AskedPartition]:
+    return [(topic.topic_id, asked) for topic in request.topics for asked in topic.partitions]
+
+
+def with_partitions(
+    request: ShareStateRequest, partitions: Iterable[AskedPartition]
+) -> ShareStateRequest:
+    """Returns the same request for these partitions only."""
+    topics = [
+        ShareStateTopic(topic_id, [asked for _, asked in some])
+        for topic_id, some in groupby(partitions, itemgetter(0))
+    ]
+    return type(request)(request.group_id, topics)
+
+
+def reply_of(request: ShareStateRequest, entries: Sequence[Any]) -> ShareStateReply:
+    """Returns the reply with these entries, one for each partition of the request in its order."""
+    topics, at = [], 0
+    for topic in request.topics:
+        end = at + len(topic.partitions)
+        topics.append(ShareStateTopic(topic.topic_id, entries[at:end]))
+        at = end
+    return ShareStateReply(topics)
+
+
+def entries_of(reply: ShareStateReply) -> list[Any]:
+    """Returns the entries of a reply, which say so themselves if they are errors."""
+    return [entry for topic in reply.topics for entry in topic.partitions]
+
+
+def refused(request_type: type, asked: Any, code: ErrorCode, message: str | None = None) -> Any:
+    """Returns the entry of a reply that refuses one partition of a request. `asked`: its entry in
+    the request."""
+    number = asked if isinstance(asked, int) else asked.partition
+    return _ENTRIES.get(request_type, ShareStateResult)(number, code, message)

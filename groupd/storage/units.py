@@ -10,13 +10,16 @@ GROUPS = "groups"
 TRANSACTIONS = "transactions"
 """A shard of transactional ids: a partition of `__transaction_state`."""
 
+SHARE_STATE = "share-state"
+"""Some of the share-partitions: a partition of `__share_group_state`."""
+
 PARTITIONS = "partitions"
 """A bucket of topic partitions, which one node leads."""
 
 
 class Unit(NamedTuple):
-    """`kind`: `GROUPS` or `TRANSACTIONS` for a shard of that coordinator, or `PARTITIONS`.
-    `number`: counted from 0."""
+    """`kind`: `GROUPS`, `TRANSACTIONS` or `SHARE_STATE` for a shard of that coordinator, or
+    `PARTITIONS`. `number`: counted from 0."""
 
     kind: str
     number: int

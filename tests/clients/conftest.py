@@ -11,6 +11,7 @@ import pytest
 
 from tests.clients.group import Flavour, Group
 from tests.clients.kafka_tool_calls import Run
+from tests.clients.share import ShareGroup
 from tests.clients.tools import Said, Tools
 from tests.support.admin import create_topics
 from tests.support.daemon import Daemon
@@ -76,6 +77,14 @@ def make_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[GroupMaker]:
     yield make
     for group in groups:
         group.close()
+
+
+@pytest.fixture
+def share_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[ShareGroup]:
+    """A new share group, whose processes are gone after the test."""
+    made = ShareGroup(peer.bootstrap, f"share-{unique}", tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

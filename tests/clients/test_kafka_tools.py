@@ -1,6 +1,6 @@
 """The official command-line tools of Apache Kafka 4.4 against the peer: topics, groups, configs,
-records. `test_kafka_node_tools`, `test_users`, `test_quotas` and `test_acls` have the
-others.
+records. `test_kafka_node_tools`, `test_users`, `test_quotas`, `test_acls` and `test_share_tools`
+have the others.
 
 `shows` names the calls that a test makes; the table of them in `docs/clients.md` is checked against
 these names, so it says what is run and nothing else.
@@ -9,13 +9,20 @@ these names, so it says what is run and nothing else.
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.clients import test_acls, test_kafka_node_tools, test_quotas, test_users
+from tests.clients import (
+    test_acls,
+    test_kafka_node_tools,
+    test_quotas,
+    test_share_tools,
+    test_users,
+)
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.clients.kafka_tool_calls import Run, rendered, shows
@@ -23,6 +30,7 @@ from tests.clients.tools import Said
 from tests.support.admin import broker_ids, committed, produce
 from tests.support.peer import SESSION_TIMEOUT_MS, Peer
 from tests.support.process import wait_until
+from tests.support.wire_client import WireClient
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 IDLE_MS = "3000"
@@ -30,6 +38,9 @@ IDLE_MS = "3000"
 LIVE = [BY_NAME["confluent-consumer-uniform"], BY_NAME["confluent-classic-range"]]
 live = pytest.mark.parametrize("flavour", LIVE, ids=lambda flavour: flavour.protocol)
 protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+SHARE_FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 
 
 def consume(run: Run, topic: str, group: str, protocol: str, count: int) -> list[str]:
@@ -437,6 +448,55 @@ def test_the_official_formatter_reads_the_transactions_topic(
     assert states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
 
 
+@shows(
+    "kafka-console-consumer",
+    "--topic __share_group_state --formatter ShareGroupStateMessageFormatter",
+)
+def test_the_official_formatter_reads_the_state_of_share_partitions(
+    run: Run, topics: TopicMaker, peer: Peer, unique: str
+) -> None:
+    (topic,) = topics({"shared": 1})
+    group, host_port = f"workers-{unique}", peer.bootstrap.split(":")
+    with WireClient(host_port[0], int(host_port[1])) as client:
+        (found,) = client.call("Metadata", 12, topics=[{"name": topic}])["topics"]
+        topic_id = found["topic_id"]
+        text = urlsafe_b64encode(topic_id).decode()[:22]
+
+        def change(api: str, version: int, **partition: object) -> bool:
+            # Kafka makes the topic of the log at the first look.
+            key = f"{group}:{text}:0"
+            client.call("FindCoordinator", 6, key_type=2, coordinator_keys=[key])
+            partitions = [{"partition": 0, **partition}]
+            asked = [{"topic_id": topic_id, "partitions": partitions}]
+            reply = client.call(api, version, group_id=group, topics=asked)
+            return reply["results"][0]["partitions"][0]["error_code"] == 0
+
+        wait_until(
+            lambda: change("InitializeShareGroupState", 0, state_epoch=3, start_offset=7),
+            SETTLE_S,
+            "the share coordinator",
+        )
+        batch = {"first_offset": 7, "last_offset": 9, "delivery_state": 2, "delivery_count": 1}
+        written = {"state_epoch": 3, "leader_epoch": 0, "start_offset": 7}
+        complete = {"delivery_complete_count": 3, "state_batches": [batch]}
+        assert change("WriteShareGroupState", 1, **written, **complete)
+        assert change("DeleteShareGroupState", 0)
+    said = run(
+        "kafka-console-consumer",
+        *["--topic", "__share_group_state", "--from-beginning", "--timeout-ms", IDLE_MS],
+        *["--formatter", SHARE_FORMATTER],
+    )
+    records = [one for one in objects(said.out) if one["key"]["data"]["groupId"] == group]
+    assert [one["key"]["type"] for one in records] == [0, 1, 0]
+    snapshot, update = (one["value"]["data"] for one in records[:2])
+    assert [snapshot[key] for key in ("stateEpoch", "startOffset", "stateBatches")] == [3, 7, []]
+    assert update["deliveryCompleteCount"] == 3
+    assert update["stateBatches"] == [
+        {"firstOffset": 7, "lastOffset": 9, "deliveryState": 2, "deliveryCount": 1}
+    ]
+    assert not records[2]["value"]
+
+
 def objects(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:
     """JSON objects written one behind the other."""
     decoder = json.JSONDecoder()
@@ -540,4 +600,5 @@ def test_the_table_in_the_docs_is_what_these_tests_run() -> None:
     assert test_users.__doc__
     assert test_quotas.__doc__
     assert test_acls.__doc__
+    assert test_share_tools.__doc__
     assert rendered() in PAGE.read_text(), f"put this into {PAGE.name}:\n{rendered()}"

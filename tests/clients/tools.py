@@ -13,6 +13,7 @@ CALL_TIMEOUT_S = 60.0
 MAINS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -28,6 +29,7 @@ MAINS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
 }
 
 

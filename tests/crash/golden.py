@@ -38,6 +38,7 @@ from tests.support.fetched import whole_batches
 PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, INIT_PRODUCER_ID = 0, 1, 8, 9, 22
 GROUPS = [f"group-{number}" for number in range(16)]
 SHARDS = 4
+INTERNAL = {"__consumer_offsets": SHARDS, "__share_group_state": 50, "__transaction_state": 50}
 TOPICS = {"events": 2, "orders": 3}
 TOPIC_CONFIG, GROUP_CONFIG = ("retention.ms", "1234567"), ("consumer.session.timeout.ms", "54321")
 RESOURCE_TOPIC, RESOURCE_GROUP = 2, 32
@@ -226,7 +227,7 @@ async def _judge_data(connection: Connection, content: Content, verdict: Verdict
 async def _judge_catalogue(connection: Connection, content: Content, verdict: Verdict) -> None:
     reply = await connection.ask("Metadata", 12, {"topics": None})
     found = {one["name"]: len(one["partitions"]) for one in reply["topics"]}
-    if found != {**TOPICS, "__consumer_offsets": SHARDS, "__transaction_state": 50}:
+    if found != {**TOPICS, **INTERNAL}:
         verdict.wrong.append(f"topics {found}")
     if reply["cluster_id"] != content.cluster_id:
         verdict.wrong.append(f"cluster id {reply['cluster_id']}")

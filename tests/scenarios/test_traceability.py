@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from string import ascii_lowercase
 
 from tests.scenarios.runner.rewrite import UNEXPLAINED
 from tests.scenarios.runner.run import SCENARIOS, all_scenarios
@@ -11,10 +12,10 @@ from tests.scenarios.runner.table import PATH, text
 
 ROOT = SCENARIOS.parents[1]
 RULES = ROOT / "docs" / "spec"
-AREAS = ("AS", "CG", "CL", "LG", "OF", "SE")
+AREAS = ("AS", "CG", "CL", "LG", "OF", "SE", "SG")
 # In a test's name (test_cg_15_...), an id, or a comment in a table of cases.
-NUMBER = re.compile(rf"(?<![a-z0-9])({'|'.join(AREAS)})[-_](\d\d)(?!\d)", re.IGNORECASE)
-SCENARIO = re.compile(rf"^- <a id=\"((?:{'|'.join(AREAS)})-\d\d)\">", re.MULTILINE)
+NUMBER = re.compile(rf"(?<![a-z0-9])({'|'.join(AREAS)})[-_](\d\d\d?)(?!\d)", re.IGNORECASE)
+SCENARIO = re.compile(rf"^- <a id=\"((?:{'|'.join(AREAS)})-\d\d\d?)\">", re.MULTILINE)
 
 
 def excuses() -> dict[str, str]:
@@ -34,7 +35,11 @@ def numbers_in(source: str) -> set[str]:
 
 
 def shown() -> set[str]:
-    found = {number[:5] for scenario in all_scenarios() for number in scenario.numbers}
+    found = {
+        number.rstrip(ascii_lowercase)
+        for scenario in all_scenarios()
+        for number in scenario.numbers
+    }
     for path in (ROOT / "tests").rglob("test_*.py"):
         if path != Path(__file__):
             found |= numbers_in(path.read_text())

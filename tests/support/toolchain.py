@@ -11,7 +11,9 @@ DRIVER = ROOT / "tests" / "clients" / "java" / "target"
 DRIVER_ARCHIVE = DRIVER / "driver.jsa"
 JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 DRIVER_MAIN = "groupd.clients.Main"
+SPRING_MAIN = "groupd.spring.Listener"
 JVM_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+SPRING = ROOT / "tests" / "clients" / "spring" / "target"
 SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
 OTLP_COLLECTOR = ROOT / "tests" / "tracing" / "collector" / "target" / "collector"
@@ -62,6 +64,13 @@ def go_driver() -> str:
     """Path of the built Go client driver."""
     assert GO_DRIVER.is_file(), "the Go driver is not built: run `make test-setup`"
     return str(GO_DRIVER)
+
+
+def spring_listener() -> list[str]:
+    """The command that runs a listener container of Spring Kafka."""
+    built = (SPRING / "classes").is_dir() and any((SPRING / "lib").glob("spring-kafka-*.jar"))
+    assert built, "the Spring listener is not built: run `make test-setup`"
+    return [java(), *JVM_FLAGS, JVM_LOG, "-cp", f"{SPRING}/classes:{SPRING}/lib/*", SPRING_MAIN]
 
 
 def otlp_collector() -> str:

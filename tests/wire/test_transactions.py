@@ -89,9 +89,9 @@ def test_the_features_are_finalized(client: WireClient, version: int) -> None:
         "ApiVersions", version, client_software_name="c", client_software_version="1"
     )
     levels = {one["name"]: one["max_version_level"] for one in reply["finalized_features"]}
-    assert levels == {"group.version": 1, "transaction.version": 2}
+    assert levels == {"group.version": 1, "share.version": 2, "transaction.version": 2}
     supported = {one["name"] for one in reply["supported_features"]}
-    assert supported == ({"group.version", "transaction.version"} if version >= 4 else set())
+    assert supported == (levels.keys() if version >= 4 else set())
     ranges = {one["api_key"]: (one["min_version"], one["max_version"]) for one in reply["api_keys"]}
     assert [ranges[key] for key in (22, 24, 25, 26, 65, 66)] == [
         (0, 5),

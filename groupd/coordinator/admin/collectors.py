@@ -1,4 +1,5 @@
-"""The Prometheus collectors of parts of the daemon: transactions, cleaners, event loop, telemetry.
+"""The Prometheus collectors of parts of the daemon: transactions, the state of share-partitions,
+cleaners, event loop, telemetry.
 
 They read plain counters when they are scraped. The collectors of the broker and its sockets are in
 `metrics.py`, those of the groups in `group_metrics.py`.
@@ -24,6 +25,7 @@ from groupd.coordinator.runtime.long_work import LongWork
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.security.quota_entities import KEYS
 from groupd.coordinator.security.security import Security
+from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.metadata import TransactionState
@@ -31,6 +33,7 @@ from groupd.coordinator.transactions.metadata import TransactionState
 SAMPLES_PER_STEP = 64
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
+SHARE_PREFIX = "kafka_server_share_coordinator_metrics_"
 RESULTS = ("committed", "aborted", "timed_out", "expired")
 NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 NS_PER_S = 1_000_000_000
@@ -147,6 +150,30 @@ class TransactionMetrics(Collector):
         )
         records = sum(log.durable_offset - log.start_offset for log in logs)
         yield gauge("groupd_transaction_log_records", "Records in the logs of ids.", records)
+
+
+class ShareStateMetrics(Collector):
+    """The share coordinator: writes, and how far its logs are pruned."""
+
+    def __init__(self, coordinator: ShareCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self._coordinator.counts
+        shards = self._coordinator.served.by_number.values()
+        yield gauge(
+            SHARE_PREFIX + "partition_load_time_max",
+            "Longest load of a shard of share-partitions, ms.",
+            max((one.load_ms for one in shards), default=0),
+        )
+        yield total(SHARE_PREFIX + "write", "Writes of share-partitions.", counts.writes)
+        latency = counts.latency.quantiles()["max"]
+        yield gauge(SHARE_PREFIX + "write_latency_max", "Longest of the last writes, ms.", latency)
+        pruned = {str(number): float(offset) for number, offset in counts.pruned.items()}
+        doc = "Offset up to which the log was pruned last."
+        yield labelled(SHARE_PREFIX + "last_pruned_offset", doc, "partition", pruned)
+        doc = "Share-partitions with a state."
+        yield gauge("groupd_share_partitions", doc, self._coordinator.share_partitions)
 
 
 class LogCollector(Collector):

@@ -35,7 +35,7 @@ from groupd.storage.units import PARTITIONS, Unit
 
 log = structlog.get_logger("groupd.cluster")
 
-LEVEL = 1
+LEVEL = 2
 """The newest level of features that this version can work at. If a change makes stored data
 unreadable for older versions, it belongs to the next level and is made once all nodes have that
 level."""
@@ -89,6 +89,7 @@ class LocalNode:
         self._changed: list[Callable[[], None]] = []
         self._counts = {one.kind: one.shards(config) for one in COORDINATOR_TYPES}
         self._counts[PARTITIONS] = PARTITION_UNITS
+        self._levels = {one.kind: one.level for one in COORDINATOR_TYPES}
 
     # Start --------------------------------------------------------------------------------
 
@@ -126,6 +127,7 @@ class LocalNode:
             self._counts,
             config.cluster_renew_ms,
             self._seen,
+            self._levels,
         )
         self.node.view.timeline = self.store.journal.timeline
         return self.node

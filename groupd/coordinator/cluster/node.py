@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 import structlog
 
@@ -56,7 +57,7 @@ of that lease. If the lease is still there then, another process renews it."""
 class ClusterNode:
     """The `Ownership` of this node. `servers`: by kind of unit; may be filled until `start`.
     `counts`: how many units of each kind there are. `seen()` is called when members or units have
-    changed."""
+    changed. `levels`: see `ClusterView`."""
 
     def __init__(
         self,
@@ -69,10 +70,11 @@ class ClusterNode:
         counts: Mapping[str, int],
         renew_ms: int,
         seen: Callable[[], None] = lambda: None,
+        levels: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.node_id = node_id
         self.lease = lease
-        self.view = ClusterView(node_id, clock, counts)
+        self.view = ClusterView(node_id, clock, counts, levels)
         self.renew_ns = 0
         """How long the last renewal took."""
         self.renewals = self.failures = self.fenced = 0
@@ -280,6 +282,8 @@ class ClusterNode:
             self.held.give_up_all()
         elif self._must_plan():
             self._see(await self._membership.plan(plan, self.view.counts))
+            if self.view.missing:  # of kinds that the cluster has since the plan raised its level
+                self._see(await self._membership.plan(plan, self.view.counts))
         if not self._stopping:
             units = self.view.units.values()
             self.held.give_up([one.unit for one in units if self._wanted_elsewhere(one)])

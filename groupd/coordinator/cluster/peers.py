@@ -25,7 +25,15 @@ from groupd.client.connection import (
 from groupd.client.errors import REFUSED, CallFailed
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Alarm, Clock
+from groupd.protocol.messages.data import ProduceRequest
 from groupd.protocol.messages.producers import WriteTxnMarkersRequest
+from groupd.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryRequest,
+    WriteShareGroupStateRequest,
+)
 from groupd.protocol.messages.transactions import AddPartitionsToTxnRequest
 from groupd.protocol.wire.apis import API_BY_REQUEST
 from groupd.storage.cluster import NodeState
@@ -41,8 +49,20 @@ TIMEOUT_MS = 10_000
 RECONNECT_MS = 100
 """After a failed connection, calls to the node are refused for this long."""
 
-VERSIONS: Mapping[type, int] = {AddPartitionsToTxnRequest: 5, WriteTxnMarkersRequest: 2}
+VERSIONS: Mapping[type, int] = {
+    AddPartitionsToTxnRequest: 5,
+    ProduceRequest: 12,  # the last version that names topics by name
+    WriteTxnMarkersRequest: 2,
+    InitializeShareGroupStateRequest: 0,
+    ReadShareGroupStateRequest: 0,
+    WriteShareGroupStateRequest: 1,
+    DeleteShareGroupStateRequest: 0,
+    ReadShareGroupStateSummaryRequest: 1,
+}
 """The APIs that nodes use among themselves, and their versions."""
+
+_ALL_NODES = (AddPartitionsToTxnRequest, WriteTxnMarkersRequest)
+"""Those that nodes of all versions have."""
 
 
 class PeerAddress(NamedTuple):
@@ -116,8 +136,9 @@ class Peers:
         if not self._denied:
             self._denied = True
             log.warning(
-                "another node refuses the calls of this one, so transactions cannot go on: the "
-                "principal of nodes needs ClusterAction on the cluster, or a place in super.users",
+                "another node refuses the calls of this one, so transactions and share groups "
+                "cannot go on: the principal of nodes needs ClusterAction on the cluster, or a "
+                "place in super.users",
                 node=node_id,
             )
 
@@ -250,8 +271,8 @@ class _Peer:
     async def _open(self, connection: KafkaConnection) -> KafkaConnection:
         try:
             await connection.open(self.address.host, self.address.port)
-            for request_type, version in VERSIONS.items():
-                connection.version_for(request_type, version)
+            for request_type in _ALL_NODES:
+                connection.version_for(request_type, VERSIONS[request_type])
         except CallFailed as error:
             failed = error
         except Exception as error:

@@ -4,6 +4,7 @@ plan, which node is to serve which unit. The plan is a pure function of members 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from groupd.coordinator.runtime.clock import Clock
 from groupd.storage.cluster import (
@@ -100,10 +101,16 @@ class AnotherTimeline(Exception):
 
 
 class ClusterView:
-    """The newest known state of the cluster. `counts`: how many units of each kind there must
-    be."""
+    """The newest known state of the cluster. `counts`: how many units of each kind there must be
+    from a level of the cluster's features on, which is in `levels` if it is not 1."""
 
-    def __init__(self, node_id: int, clock: Clock, counts: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        counts: Mapping[str, int],
+        levels: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.members: tuple[NodeState, ...] = ()
         self.units: dict[Unit, UnitState] = {}
         self.units_version = -1
@@ -111,7 +118,8 @@ class ClusterView:
         """The version of the newest change of the catalogue."""
         self.timeline = ""
         self.level = 1
-        self.counts = counts
+        self._counts = counts
+        self._levels = levels
         self._node_id = node_id
         self._clock = clock
         self._seen_ms = 0
@@ -173,6 +181,15 @@ class ClusterView:
             return False
         wanted = plan(self._live(), tuple(self.units.values()))
         return all(wanted.get(one.unit) == one.wanted for one in self.units.values())
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many units of each kind there must be now."""
+        return {
+            kind: count
+            for kind, count in self._counts.items()
+            if self._levels.get(kind, 1) <= self.level
+        }
 
     @property
     def missing(self) -> int:

@@ -10,12 +10,13 @@ makes a stored override an error. Overrides take effect at the group's next hear
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config.keys import ConfigKey, ConfigTable
-from groupd.coordinator.config.values import SOURCE_DEFAULT, SOURCE_GROUP
+from groupd.coordinator.config.settings import setting_text
+from groupd.coordinator.config.values import INT, SOURCE_DEFAULT, SOURCE_GROUP
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import AlterConfig, ConfigValue
 
@@ -24,13 +25,24 @@ Overrides = Mapping[str, str] | None
 
 
 class GroupConfig(ConfigKey, frozen=True):
-    """A setting of groups; its value is a number. `low_key`, `high_key`: keys of the broker's
-    settings whose values are its inclusive bounds. `above`: a setting of the group that must be
-    less than this one."""
+    """A setting of groups. `low_key`, `high_key`: keys of the broker's settings whose values are
+    the inclusive bounds of a number. `above`: a setting of the group that must be less than this
+    one. `wrong(value)`: what is wrong with a text, None for nothing."""
 
     low_key: str | None = None
     high_key: str | None = None
     above: str | None = None
+    wrong: Callable[[str], str | None] | None = None
+
+    def text(self, config: CoordinatorConfig, overrides: Overrides) -> str:
+        """The effective value as text."""
+        if self.rule.config_type == INT:
+            return str(self.number(config, overrides))
+        return self._given(config, overrides)
+
+    def flag(self, config: CoordinatorConfig, overrides: Overrides) -> bool:
+        """The effective value of a setting that is true or false."""
+        return self._given(config, overrides) == "true"
 
     def number(self, config: CoordinatorConfig, overrides: Overrides) -> int:
         """The effective value: the value that is set, clamped to the broker's bounds."""
@@ -41,15 +53,22 @@ class GroupConfig(ConfigKey, frozen=True):
 
     def unbounded(self, config: CoordinatorConfig, overrides: Overrides) -> int:
         """The value that is set for the group, or the default; not clamped."""
+        return int(self._given(config, overrides))
+
+    def _given(self, config: CoordinatorConfig, overrides: Overrides) -> str:
         text = overrides.get(self.name) if overrides else None
         if text is not None:
-            return int(text)
-        default = self.default if self.broker_key is None else _of_broker(config, self.broker_key)
-        return int(default)
+            return text
+        if self.broker_key is None:
+            return self.default
+        return setting_text(_of_broker(config, self.broker_key))
 
-    def check_bounds(self, config: CoordinatorConfig, value: str) -> None:
+    def check(self, config: CoordinatorConfig, value: str) -> None:
         """Raises INVALID_CONFIG, with the text of Kafka's GroupConfig, if `value` is out of the
-        broker's bounds."""
+        broker's bounds or wrong."""
+        fault = None if self.wrong is None else self.wrong(value)
+        if fault is not None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{self.name}: {fault}")
         low = None if self.low_key is None else _of_broker(config, self.low_key)
         high = None if self.high_key is None else _of_broker(config, self.high_key)
         if (low is None or int(value) >= low) and (high is None or int(value) <= high):
@@ -94,7 +113,7 @@ class GroupConfigs(ConfigTable):
             current_overrides,
             changes,
             lambda own, name: own.get(name, ""),
-            lambda name, value: self.keys[name].check_bounds(config, value),
+            lambda name, value: self.keys[name].check(config, value),
         )
         for key in self.keys.values():
             if key.above is not None:
@@ -109,7 +128,7 @@ class GroupConfigs(ConfigTable):
         given = overrides or {}
         return [
             key.described(
-                str(key.number(config, given)), SOURCE_GROUP if name in given else SOURCE_DEFAULT
+                key.text(config, given), SOURCE_GROUP if name in given else SOURCE_DEFAULT
             )
             for name, key in sorted(self.keys.items())
         ]

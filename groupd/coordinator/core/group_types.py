@@ -10,10 +10,12 @@ from groupd.coordinator.core.group_configs import GroupConfigs
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop.migration import with_classic_members
 from groupd.coordinator.core.interop.what_if import with_assignor_trial
+from groupd.coordinator.core.share_group.type import SHARE
 
 GROUP_TYPES: list[GroupType] = [
     with_assignor_trial(CLASSIC),
     with_classic_members(CONSUMER),
+    SHARE,
 ]
 
 

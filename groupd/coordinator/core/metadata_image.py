@@ -62,6 +62,10 @@ class MetadataDelta(Struct, frozen=True):
     changed: frozenset[str] = field(default_factory=frozenset)
     deleted: tuple[tuple[str, TopicId], ...] = ()
 
+    def touched(self) -> set[str]:
+        """The names of all topics in which something has changed."""
+        return {*self.created, *self.changed, *(name for name, _ in self.deleted)}
+
     def deleted_at(self, wall_ms: int) -> list[TopicDeletion]:
         """The deleted topics, with `wall_ms` as the time of their deletion."""
         return [TopicDeletion(name, topic_id, wall_ms) for name, topic_id in self.deleted]

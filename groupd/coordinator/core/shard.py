@@ -290,10 +290,11 @@ MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoor
 def shard_maker(
     config: CoordinatorConfig,
     assignors: Mapping[str, PartitionAssignor],
+    share_assignor: PartitionAssignor,
     new_id: Callable[[], str],
 ) -> MakeShard:
-    """Returns a function that makes fresh shards. `new_id`: makes the ids of members whose clients
-    send none."""
+    """Returns a function that makes fresh shards. `share_assignor`: that of share groups; `new_id`:
+    makes the ids of members whose clients send none."""
 
     def make(
         image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
@@ -305,6 +306,7 @@ def shard_maker(
                 assignors=assignors,
                 image=image,
                 group_configs={group: dict(values) for group, values in overrides.items()},
+                share_assignor=share_assignor,
             )
         )
 

@@ -19,6 +19,20 @@ class DescribeConsumerGroup(Struct, frozen=True):
     include_authorized_operations: bool
 
 
+class DescribeShareGroup(Struct, frozen=True):
+    """One entry of a ShareGroupDescribe; the answer is a `DescribedShareGroup`."""
+
+    group_id: str
+    include_authorized_operations: bool
+
+
+class ListSharePartitions(Struct, frozen=True):
+    """Asks which partitions of a share group have offsets; the answer is a mapping of partitions by
+    topic id."""
+
+    group_id: str
+
+
 class ListSomeGroups(Struct, frozen=True):
     """A part of a ListGroups: those of `group_ids` that match; the answer is a `ListGroupsReply`.
     `states`, `types`: in lower case; an empty one matches everything."""

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.share import SimpleAssignor
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import Group, OffsetOwner
 from groupd.coordinator.core.metadata_image import MetadataImage
@@ -25,7 +26,8 @@ class ShardState(Struct):
     beside their groups, by the type's name (`GroupType.soft_state`). `simple_group`: makes the
     group when offsets are committed for an unknown group id. `groups_in_all()`: how many groups all
     shards of the process have. `being_deleted`: groups that are deleted in pieces. It is
-    soft state: if the process ends meanwhile, the group stays with the rest of its offsets."""
+    soft state: if the process ends meanwhile, the group stays with the rest of its offsets.
+    `share_assignor`: the one assignor of all share groups."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -38,6 +40,7 @@ class ShardState(Struct):
     simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
+    share_assignor: PartitionAssignor = field(default_factory=SimpleAssignor)
 
     def check_group_limit(self) -> None:
         """Raises GROUP_MAX_SIZE_REACHED if there may be no more groups."""

@@ -124,6 +124,7 @@ class DaemonAdmin:
         from groupd.coordinator.admin.collectors import (
             LogCollector,
             SecurityCollector,
+            ShareStateMetrics,
             TelemetryCollector,
             TopicCleaningCollector,
         )
@@ -136,6 +137,7 @@ class DaemonAdmin:
             LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
             TelemetryCollector(parts.data_plane.telemetry),
             SecurityCollector(parts.security),
+            ShareStateMetrics(parts.share_state),
         ]
         if member is not None:
             from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector

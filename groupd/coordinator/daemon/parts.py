@@ -14,8 +14,12 @@ from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_share_assignor
 from groupd.coordinator.core.shard import shard_maker
+from groupd.coordinator.core.types import OutsideCall
 from groupd.coordinator.host import Host
+from groupd.coordinator.lag.share_offsets import ShareOffsets, first_error
+from groupd.coordinator.persister import Persister
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker
@@ -31,15 +35,21 @@ from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.metering import Metering
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_partitions.share_requests import ShareRequests
+from groupd.coordinator.share_state.coordinator import ShareCoordinator
+from groupd.coordinator.share_state.handlers import share_state_handlers
+from groupd.coordinator.share_state.retries import NOT_NOW, NOT_THERE, PatientPersister
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.log_ends import StoredEnds
 from groupd.coordinator.topics.requests import data_routes
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.log import Store
-from groupd.storage.units import GROUPS, PARTITIONS, TRANSACTIONS
+from groupd.storage.units import GROUPS, PARTITIONS, SHARE_STATE, TRANSACTIONS
 
 if TYPE_CHECKING:
     from groupd.coordinator.cluster.local_node import LocalNode
@@ -99,17 +109,17 @@ class DaemonParts:
         plane = self.data_plane = self._make_data_plane()
         changes.on_forget.append(plane.producer_ids.forget)
         # A queue of its own, because a recording does not repeat the lag.
-        self.log_ends = StoredEnds(
-            plane.catalogue,
-            plane.partitions,
-            store,
-            LongWork(),
-            config.produce_unpacked_max_bytes,
-            shared=member is not None,
-        )
+        self.log_ends = self._make_log_ends(LongWork())
         """Where the logs of topics end, for the lag of groups."""
         self.topic_cleaner = TopicCleaner(plane, store, config, self.clock)
         self.transactions = self._make_transactions()
+        self.share_state = self._make_share_coordinator()
+        self.persister = self._make_persister(self.share_state)
+        """How everything on this node reaches the state of share-partitions."""
+        self._answer_share_groups()
+        self.share_partitions = self._make_share_partitions()
+        """The leaders of share-partitions, and the requests of their members."""
+        self.broker.tasks.routes.update(self.share_partitions.routes)
         self.coordinators = {row.kind: COORDINATORS[row.kind](self) for row in COORDINATOR_TYPES}
         """Kind -> coordinator, in the order in which they are loaded."""
         self._views.update({kind: one.served for kind, one in self.coordinators.items()})
@@ -149,7 +159,12 @@ class DaemonParts:
         security = self.security
         return Broker(
             self.config,
-            shard_maker(self.config, assignors, self._host.new_id),
+            shard_maker(
+                self.config,
+                assignors,
+                load_share_assignor(self.config.share_assignors),
+                self._host.new_id,
+            ),
             self.store,
             self.clock,
             audited(ROUTES, security.audit) if security.authorizer.enabled else ROUTES,
@@ -184,6 +199,16 @@ class DaemonParts:
             ownership=self.broker.ownership,
             changes=self.catalogue_changes,
             quotas=self.security.quotas,
+        )
+
+    def _make_log_ends(self, work: LongWork) -> StoredEnds:
+        return StoredEnds(
+            self.data_plane.catalogue,
+            self.data_plane.partitions,
+            self.store,
+            work,
+            self.config.produce_unpacked_max_bytes,
+            shared=self._member is not None,
         )
 
     def _make_transactions(self) -> TransactionCoordinator:
@@ -239,11 +264,70 @@ class DaemonParts:
         member.closing.append(verifier.close)
         return verifier
 
+    def _make_share_coordinator(self) -> ShareCoordinator:
+        catalogue = self.data_plane.catalogue
+
+        def exists(topic_id: TopicId, partition: int) -> bool:
+            topic = catalogue.topic_by_id(topic_id)
+            return topic is not None and partition < topic.partitions
+
+        coordinator = ShareCoordinator(
+            self.config,
+            self.store,
+            self.broker.writer,
+            self.clock,
+            exists,
+            self.broker.work,
+            alone=self.alone,
+            may_answer=self.broker.ownership.may_answer,
+        )
+        self.broker.tasks.routes.update(plain(share_state_handlers(coordinator)))
+        return coordinator
+
+    def _make_persister(self, local: ShareCoordinator) -> Persister:
+        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        persister = PatientPersister(local, self.clock, NOT_NOW)
+        if self._member is not None:
+            persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
+        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        return persister
+
+    def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
+        from groupd.coordinator.cluster.routed_persister import RoutedPersister
+
+        routed = RoutedPersister(local, member.node, member.peers, self.config, self.broker.work)
+        member.closing.append(routed.close)
+        return routed
+
+    def _make_share_partitions(self) -> ShareRequests:
+        plane, member = self.data_plane, self._member
+        shares = ShareRequests(self.config, plane, self.persister, self.clock, self._host.elapsed())
+        if member is not None:
+            from groupd.coordinator.cluster.routed_produce import RoutedProduce
+
+            here = shares.dead_letters.produce_here
+            shares.dead_letters.produce = RoutedProduce(here, plane.layout, member.peers)
+        return shares
+
+    def _answer_share_groups(self) -> None:
+        """Let the share coordinator answer the calls of share groups, and requests about their
+        offsets."""
+        broker, persister = self.broker, self.persister
+        offsets = ShareOffsets(broker, persister, self._make_log_ends(broker.work))
+        broker.tasks.routes.update(plain(offsets.handlers))
+
+        async def delete(call: OutsideCall) -> ErrorCode:
+            return first_error(await persister.ask(call.request))
+
+        broker.calls.add("share-state-deletion", delete)
+        broker.calls.add("share-positions", offsets.positions)
+
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""
         broker, data_plane = self.broker, self.data_plane
         broker.image = data_plane.catalogue.image
         data_plane.catalogue.add_listener(broker.on_metadata)
+        data_plane.catalogue.add_listener(self.share_state.on_metadata)
         data_plane.group_overrides.add_listener(broker.on_group_configs)
         for group, overrides in data_plane.group_overrides.all().items():
             broker.on_group_configs(group, overrides)
@@ -283,6 +367,7 @@ class DaemonParts:
     async def finish(self) -> None:
         """Refuse new requests. What is under way becomes durable and is answered."""
         await self.topic_cleaner.close()
+        await self.share_partitions.close()
         for coordinator in reversed(self.coordinators.values()):
             if coordinator is not self.broker:
                 await coordinator.close()
@@ -293,9 +378,10 @@ class DaemonParts:
 COORDINATORS: dict[str, Callable[[DaemonParts], Coordinator]] = {
     GROUPS: lambda parts: parts.broker,
     TRANSACTIONS: lambda parts: parts.transactions,
+    SHARE_STATE: lambda parts: parts.share_state,
 }
 """Kind -> the function that makes or returns its coordinator, for each row of `COORDINATOR_TYPES`.
-Broker, data plane and transactions exist before it is called."""
+Broker, data plane, transactions and share coordinator exist before it is called."""
 
 
 async def assemble(

@@ -7,7 +7,10 @@ What the rows say is in stores and known to clients: names, ids and keys never c
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from re import ASCII
+from re import compile as compile_re
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -21,12 +24,14 @@ from groupd.coordinator.core.partitioning import (
     partition_for,
 )
 from groupd.coordinator.core.types import Resource
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.topics import RESOURCE_BROKER
-from groupd.storage.units import GROUPS, TRANSACTIONS, Unit
+from groupd.protocol.records.share_state_records import SharePartitionKey
+from groupd.storage.units import GROUPS, SHARE_STATE, TRANSACTIONS, Unit
 
 TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_TOPIC = "__share_group_state"
 
 COMPACTED: Mapping[str, str] = MappingProxyType(
     {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
@@ -79,7 +84,8 @@ class CoordinatorType(Struct, frozen=True):
     shards, with the newest record of each key; only requests that name it get it. `configs`: the
     configs of both topics that clients are shown; they say how Kafka keeps the log short.
     `shards(config)`: the number of shards, from the setting `shards_setting`. `keys`: for which
-    keys clients look for this coordinator."""
+    keys clients look for this coordinator. `level`: the level of a cluster's features from which on
+    there are units of this kind; nodes that support only earlier levels do not know it."""
 
     kind: str
     topic: CoordinatorTopic
@@ -88,6 +94,7 @@ class CoordinatorType(Struct, frozen=True):
     keys: KeyType
     compacted: CoordinatorTopic | None = None
     configs: Mapping[str, str] = COMPACTED
+    level: int = 1
 
     @property
     def topics(self) -> tuple[CoordinatorTopic, ...]:
@@ -148,19 +155,62 @@ TRANSACTION_COORDINATOR = CoordinatorType(
     ),
 )
 
-COORDINATOR_TYPES: list[CoordinatorType] = [GROUP_COORDINATOR, TRANSACTION_COORDINATOR]
+
+def share_partition_text(key: SharePartitionKey) -> str:
+    """Returns the key by which clients look for a share-partition: group, topic id in base64url and
+    partition (docs/spec/share-group.md#3)."""
+    topic_id = urlsafe_b64encode(key.topic_id)[:22].decode()
+    return f"{key.group_id}:{topic_id}:{key.partition}"
+
+
+_SHARE_KEY = compile_re(r":[A-Za-z0-9_-]{22}:(0|[1-9][0-9]{0,9})", ASCII)
+
+
+def _share_partition(key: str) -> str:
+    """Returns the key of a share-partition, all of which is hashed. Raises ApiError."""
+    # The group may have any characters, ":" too.
+    group, topic_id, partition = ("", "", *key.rsplit(":", 2))[-3:]
+    found = _SHARE_KEY.fullmatch(f":{topic_id}:{partition}")
+    if found is None or int(found[1]) > _INT32_MAX or not group.strip():
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "The key is not of the form group:topicId:partition."
+        )
+    return key
+
+
+_INT32_MAX = 2**31 - 1
+
+SHARE_COORDINATOR = CoordinatorType(
+    kind=SHARE_STATE,
+    topic=CoordinatorTopic(
+        SHARE_TOPIC,
+        bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667304"),
+        lambda partition: f"{SHARE_TOPIC}-{partition}",
+    ),
+    shards_setting="share.coordinator.state.topic.num.partitions",
+    shards=lambda config: config.share_state_num_partitions,
+    keys=KeyType(number=2, since=6, brokers_only=True, hashed=_share_partition),
+    configs=MappingProxyType(
+        {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": "-1",
+            "segment.bytes": "104857600",
+        }
+    ),
+    level=2,
+)
+
+COORDINATOR_TYPES: list[CoordinatorType] = [
+    GROUP_COORDINATOR,
+    TRANSACTION_COORDINATOR,
+    SHARE_COORDINATOR,
+]
 """All rows, in the order in which their logs are loaded. Transactions come after the groups, which
 must be there to take their markers. `coordinator.daemon.parts.COORDINATORS` says which code makes
 the coordinator of each row."""
 
-SHARE_TOPIC = "__share_group_state"
-SHARE_KEYS = KeyType(number=2, since=6, brokers_only=True)
-"""The keys of Kafka's share coordinator, which groupd does not have. Its topic stays reserved, and
-only brokers are told that no node serves its keys. A row in `COORDINATOR_TYPES` would replace
-both."""
-
 
 def is_internal(name: str) -> bool:
     """Whether only the broker may create and write to a topic with this name."""
-    topics = [topic.name for coordinator in COORDINATOR_TYPES for topic in coordinator.topics]
-    return name == SHARE_TOPIC or name in topics
+    return any(name == topic.name for one in COORDINATOR_TYPES for topic in one.topics)

@@ -12,7 +12,6 @@ from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContex
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.coordinator_types import (
     COORDINATOR_TYPES,
-    SHARE_KEYS,
     CoordinatorType,
     KeyType,
 )
@@ -57,11 +56,9 @@ def _finder(
 ) -> Callable[[str], FoundCoordinator]:
     """Returns a function that answers one key. Raises ApiError if the whole request fails."""
     coordinator = _coordinator_of(key_type)
-    keys = SHARE_KEYS if coordinator is None else coordinator.keys
-    if keys.number == key_type and context.api_version >= keys.since:
-        _check_right(context, keys)
-        if coordinator is not None:
-            return partial(_find_one, broker, context, coordinator)
+    if coordinator is not None and context.api_version >= coordinator.keys.since:
+        _check_right(context, coordinator.keys)
+        return partial(_find_one, broker, context, coordinator)
     error = ErrorCode.INVALID_REQUEST
     message = f"coordinator key type {key_type} is not supported"
     return lambda key: FoundCoordinator(key, error=error, error_message=message)

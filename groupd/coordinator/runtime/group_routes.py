@@ -1,5 +1,6 @@
-"""How requests about many groups or members are handled: DescribeGroups, ConsumerGroupDescribe,
-ListGroups, DeleteGroups and LeaveGroup. An id that is in a request several times is answered once,
+"""How requests about many groups, members or topics are handled: DescribeGroups,
+ConsumerGroupDescribe, ShareGroupDescribe, ListGroups, DeleteGroups, LeaveGroup, and changes of the
+start offsets of share groups. An id that is in a request several times is answered once,
 at its first position."""
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from groupd.coordinator.core.frontend import groups
+from groupd.coordinator.core.frontend import groups, share_groups
 from groupd.coordinator.core.partitioning import hash_work
 from groupd.coordinator.core.shard_requests import (
     DeleteGroup,
     DeleteSomeOffsets,
     DescribeClassicGroup,
     DescribeConsumerGroup,
+    DescribeShareGroup,
     ListSomeGroups,
 )
 from groupd.coordinator.core.slices import (
@@ -30,7 +32,7 @@ from groupd.coordinator.core.slices import (
 )
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.dispatch import PIECE, ask_in_pieces, to_group
+from groupd.coordinator.runtime.dispatch import PIECE, ask_admitted, ask_in_pieces, to_group
 from groupd.coordinator.runtime.shard_runtime import GroupLogShard
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part, no_reply
@@ -53,6 +55,13 @@ from groupd.protocol.messages.groups import (
     ListGroupsRequest,
 )
 from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.share_group import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribedShareGroup,
+    ShareGroupDescribeReply,
+    ShareGroupDescribeRequest,
+)
 from groupd.protocol.wire.registry import Failure
 
 GroupRefusal = TypeVar("GroupRefusal")
@@ -106,6 +115,28 @@ def describe_consumer_groups(
             asked,
             failure,
             lambda parts: ConsumerGroupDescribeReply((*refused, *parts)),
+        )
+
+    broker.work.answer(context.token, steps())
+
+
+def describe_share_groups(
+    broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
+) -> None:
+    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedShareGroup:
+        return DescribedShareGroup(one.group_id, code, message)
+
+    def steps() -> Steps[None]:
+        check = partial(share_groups.check_describe, broker.config, context)
+        ids, refused = yield from _checked(request.group_ids, check)
+        with_operations = request.include_authorized_operations
+        asked = [DescribeShareGroup(group, with_operations) for group in ids]
+        yield from _ask_groups(
+            broker,
+            context,
+            asked,
+            failure,
+            lambda parts: ShareGroupDescribeReply((*refused, *parts)),
         )
 
     broker.work.answer(context.token, steps())
@@ -271,3 +302,18 @@ def _left(parts: list[LeaveGroupReply]) -> Steps[LeaveGroupReply]:
         return LeaveGroupReply(error)
     return LeaveGroupReply(members=tuple(chain.from_iterable([part.members for part in parts])))
     yield
+
+
+# Start offsets of share groups --------------------------------------------------------------
+
+
+def alter_share_offsets(
+    broker: Broker, context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> None:
+    ask_admitted(broker, context, *share_groups.admit_alteration(context, request))
+
+
+def delete_share_offsets(
+    broker: Broker, context: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> None:
+    ask_admitted(broker, context, *share_groups.admit_deletion(context, request))

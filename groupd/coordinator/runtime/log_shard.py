@@ -74,7 +74,10 @@ class LogShard(ABC, Generic[M]):
         machine: M,
         config: CoordinatorConfig,
         parts: RuntimeParts,
+        write_timeout_ms: int | None = None,
     ) -> None:
+        """`write_timeout_ms`: how long a request waits for its records; None: as long as a commit
+        of offsets."""
         self.partition = number
         self.log_name = log_name
         self.state = CoordinatorState.LOADING
@@ -95,9 +98,8 @@ class LogShard(ABC, Generic[M]):
             lambda: self.machine if self.state is CoordinatorState.ACTIVE else None,
             lambda key, now: self.input(partial(self.machine.expire, key, now)),
         )
-        self._commit_timeout = CommitTimeout(
-            clock, config.offsets_commit_timeout_ms, number, lambda: self._journal
-        )
+        timeout_ms = write_timeout_ms or config.offsets_commit_timeout_ms
+        self._commit_timeout = CommitTimeout(clock, timeout_ms, number, lambda: self._journal)
         self._unhurried = Alarm(clock, self._write_open)
         self._reload = Reload(clock, self)
 
@@ -165,6 +167,19 @@ class LogShard(ABC, Generic[M]):
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._write_waiters.append(waiter)
         return waiter
+
+    def runs(self, machine: M) -> bool:
+        """Whether `machine` is still in use. Work that began with another one must end."""
+        return self.machine is machine and self.state is CoordinatorState.ACTIVE
+
+    async def flushed(self) -> bool:
+        """Wait until what was accepted is durable. Returns False if the shard does not serve the
+        same machine any more: then it may be lost."""
+        machine, end_offset = self.machine, self._journal.next_offset
+        self._write_open()
+        while self.runs(machine) and self.durable_offset < end_offset:
+            await self.next_write()
+        return self.runs(machine)
 
     def drop(self) -> None:
         """Refuse all requests at once, also those whose records are not durable yet: another node

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from groupd.coordinator.core.classic_group import answers
-from groupd.coordinator.core.frontend import groups
+from groupd.coordinator.core.frontend import groups, share_groups
 from groupd.coordinator.runtime import group_routes, offset_routes
 from groupd.coordinator.runtime.broker import Route
 from groupd.coordinator.runtime.dispatch import to_group
@@ -39,6 +39,12 @@ from groupd.protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
+)
+from groupd.protocol.messages.share_group import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
 )
 from groupd.protocol.wire.registry import Failure
 
@@ -69,6 +75,14 @@ ROUTES: Mapping[type, Route] = {
     FindCoordinatorRequest: Route(None, find_coordinator),
     ConsumerGroupDescribeRequest: Route(None, group_routes.describe_consumer_groups),
     DescribeGroupsRequest: Route(None, group_routes.describe_groups),
+    ShareGroupHeartbeatRequest: Route(share_groups.check_heartbeat, to_group),
+    ShareGroupDescribeRequest: Route(None, group_routes.describe_share_groups),
+    AlterShareGroupOffsetsRequest: Route(
+        share_groups.check_alter_offsets, group_routes.alter_share_offsets
+    ),
+    DeleteShareGroupOffsetsRequest: Route(
+        share_groups.check_delete_offsets, group_routes.delete_share_offsets
+    ),
     ListGroupsRequest: Route(None, group_routes.list_groups),
     DeleteGroupsRequest: Route(None, group_routes.delete_groups),
 }

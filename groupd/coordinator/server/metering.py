@@ -26,6 +26,7 @@ from groupd.coordinator.security.quota_entities import (
 )
 from groupd.coordinator.security.quotas import ClientQuotas, Limit, Quotas
 from groupd.protocol.messages.data import FetchReply
+from groupd.protocol.messages.share_fetch import ShareFetchReply
 from groupd.protocol.messages.throttled import Throttled
 from groupd.protocol.wire.api.fetch import FETCH
 from groupd.protocol.wire.api.produce import PRODUCE
@@ -36,6 +37,9 @@ from groupd.protocol.wire.header import RequestHeader
 _BETWEEN_BROKERS = ((WRITE_TXN_MARKERS.key, 0), (ADD_PARTITIONS_TO_TXN.key, 4))
 """The keys of APIs that only brokers use, each with the version from which on that is so. They cost
 clients no time."""
+
+_FETCHED = (FetchReply, ShareFetchReply)
+"""Types of replies with records: their bytes count."""
 
 _MUTATIONS = (CREATE_TOPICS.key, DELETE_TOPICS.key, CREATE_PARTITIONS.key)
 
@@ -133,7 +137,7 @@ class RequestMeter:
         quotas, limits = self._metering.quotas, self._limits
         waits: list[tuple[int, str, Limit | None]] = []
         if isinstance(reply, Throttled):
-            fetched = isinstance(reply, FetchReply)
+            fetched = isinstance(reply, _FETCHED)
             quota = CONSUMER_BYTE_RATE if fetched else CONTROLLER_MUTATION_RATE
             limit = limits.fetch if fetched else limits.mutation
             waits.append((reply.throttle_ms, quota, limit))
@@ -157,10 +161,10 @@ class RequestMeter:
         return throttle_ms
 
     def framed(self, reply: Any, size: int) -> None:
-        """Counts the `size` bytes of a reply if it answers a Fetch that has not been refused. The
+        """Counts the `size` bytes of a reply to a Fetch or ShareFetch that was not refused. The
         bytes of its records have been counted already."""
         limit = self._limits.fetch
-        if limit is not None and isinstance(reply, FetchReply) and not reply.throttle_ms:
+        if limit is not None and isinstance(reply, _FETCHED) and not reply.throttle_ms:
             self._metering.quotas.sent(limit, size - reply.counted)
 
 

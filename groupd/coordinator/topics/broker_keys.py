@@ -44,6 +44,7 @@ has a value for it and a broker has none."""
 DYNAMIC_KEYS = frozenset(
     {
         "group.consumer.assignment.interval.ms",
+        "group.share.assignment.interval.ms",
         "log.retention.bytes",
         "log.retention.ms",
         "message.max.bytes",

@@ -112,6 +112,7 @@ def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
     """The finalized features, as ApiVersions shows them."""
     return (
         Feature("group.version", config.group_version, 0, 1),
+        Feature("share.version", config.share_version, 0, 2),
         Feature("transaction.version", config.transaction_version, 0, 2),
     )
 

@@ -93,7 +93,7 @@ _KEYS = (
         "log.cleaner.delete.retention.ms",
     ),
     _boolean(
-        "errors.deadletterqueue.group.enable", "Accepted and shown; there are no share groups."
+        "errors.deadletterqueue.group.enable", "Whether share groups may put dead letters here."
     ),
     _long("file.delete.delay.ms", 60000, 0, _STORED, "log.segment.delete.delay.ms"),
     _long(

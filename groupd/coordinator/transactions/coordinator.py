@@ -276,7 +276,7 @@ class TransactionCoordinator:
             ongoing = table.ongoing()
             found = found or bool(ongoing)
             for transactional_id in table.timed_out(ongoing, self._clock.now().wall_ms):
-                shard.spawn(self._abort(transactional_id))
+                shard.tasks.start(self._abort(transactional_id))
         if found or not self.may_answer():  # if it is off, a shard that is loaded sets it again
             self._set_alarms()
 

@@ -1,5 +1,5 @@
-"""Reads records of transactional ids from a log into a table: from the log of a shard, or from the
-log that held all ids before there were shards (`LegacyLog`).
+"""Reads records of transactional ids into a table, and the log that held all ids before there were
+shards (`LegacyLog`).
 
 The legacy log is only read, and no shard owns it. A shard whose own log is empty takes its ids over
 from there, and ignores the legacy log from then on. Nothing was written to it since there are
@@ -10,69 +10,24 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
-
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
-from groupd.coordinator.runtime.loader import LoadFailed, check_batches
+from groupd.coordinator.runtime.loader import READ_BYTES
+from groupd.coordinator.runtime.log_replay import ApplyRecord, replay_rows
 from groupd.coordinator.transactions.metadata import TransactionMetadata, from_value
 from groupd.coordinator.transactions.table import TransactionTable
-from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
-from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
 from groupd.protocol.records.transaction_records import decode_key
-from groupd.storage.log import LogCorrupt, LogState, MeasuredLogs, PartitionLogs, StoredBatch
-
-log = structlog.get_logger("groupd.transactions")
-
-READ_BYTES = 1024 * 1024
+from groupd.storage.log import LogCorrupt, MeasuredLogs
 
 
-async def load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
-    """Replay a log into a fresh `table`. Returns how many records were applied. Raises LogError,
-    and LoadFailed if a record cannot be decoded: if it were skipped a decision would be undone."""
-    offset, applied = state.start_offset, 0
-    while offset < state.next_offset:
-        batches = await logs.read(state.name, offset, READ_BYTES)
-        if not batches:
-            raise LoadFailed(
-                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
-            )
-        applied += replay(table, state.name, batches)
-        offset = batches[-1].last_offset + 1
-        await asyncio.sleep(0)
-    return applied
+def into(table: TransactionTable) -> ApplyRecord:
+    """Returns a function that applies a record of transactional ids to `table`."""
 
+    def apply(key: bytes, value: bytes | None, offset: int) -> None:
+        table.replay(decode_key(key), None if value is None else from_value(value), offset)
 
-def replay(table: TransactionTable, name: str, batches: list[StoredBatch]) -> int:
-    """Apply batches of the log `name`. Returns how many records were applied. Raises LoadFailed."""
-    applied = 0
-    for stored in batches:
-        try:
-            check_batches(stored)
-            applied += _replay_batch(table, stored.payload)
-        except (CorruptRecord, CorruptBatch, ValueError) as error:
-            raise LoadFailed(f"{name} at offset {stored.base_offset}: {error}") from error
-    return applied
-
-
-def _replay_batch(table: TransactionTable, payload: bytes) -> int:
-    applied = 0
-    for batch in iter_batches(payload):
-        if batch.header.is_control:
-            continue
-        for record in iter_records(batch):
-            if record.key is None:
-                continue
-            try:
-                transactional_id = decode_key(record.key)
-            except UnknownRecordType as unknown:
-                log.warning("unknown record type skipped", type=unknown.record_type)
-                continue
-            metadata = None if record.value is None else from_value(record.value)
-            table.replay(transactional_id, metadata, record.offset)
-            applied += 1
-    return applied
+    return apply
 
 
 LEGACY_TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
@@ -127,10 +82,9 @@ class LegacyLog:
 
     async def _read(self) -> None:
         table, offset = TransactionTable(self._config), 0
-        while batches := await self._logs.read(LEGACY_TRANSACTIONS_LOG, offset, READ_BYTES):
-            replay(table, LEGACY_TRANSACTIONS_LOG, batches)
-            offset = batches[-1].last_offset + 1
-            await asyncio.sleep(0)
+        while rows := await self._logs.read(LEGACY_TRANSACTIONS_LOG, offset, READ_BYTES):
+            await replay_rows(LEGACY_TRANSACTIONS_LOG, rows, into(table))
+            offset = rows[-1].last_offset + 1
         count = self._config.transaction_state_log_num_partitions
         self._ids, self._unasked = {}, set(range(count))
         for name, entry in sorted(table.entries.items()):

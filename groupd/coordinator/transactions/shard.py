@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -27,10 +27,12 @@ from groupd.coordinator.core.types import AppendError, Completion, Outcome, Requ
 from groupd.coordinator.producers.transactions import MarkerTarget
 from groupd.coordinator.runtime.coordinator_types import transactions_log_name
 from groupd.coordinator.runtime.journal import EncodedWrite, Journal, measured
+from groupd.coordinator.runtime.log_replay import replay_log
 from groupd.coordinator.runtime.log_shard import LogShard
 from groupd.coordinator.runtime.machine import LoadedMachine
 from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState, RuntimeParts
-from groupd.coordinator.transactions.loading import LegacyLog, load_table
+from groupd.coordinator.runtime.shard_tasks import ShardTasks
+from groupd.coordinator.transactions.loading import LegacyLog, into
 from groupd.coordinator.transactions.machine import TransactionMachine, TransactionRecord
 from groupd.coordinator.transactions.markers import MarkerCounts, MarkerSender
 from groupd.coordinator.transactions.metadata import (
@@ -108,8 +110,8 @@ class TransactionShard(LogShard[TransactionMachine]):
         the log gets another owner, so that markers of a former owner are fenced."""
         self.markers = MarkerSender(self, shared.markers, self.clock, shared.marker_counts)
         self.trimmer = Trimmer(self, shared.logs)
+        self.tasks = ShardTasks()
         self._owned = owned
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def _fresh(self) -> TransactionMachine:
         return TransactionMachine(TransactionTable(self._shared.config, self._shared.ids_in_all))
@@ -136,13 +138,7 @@ class TransactionShard(LogShard[TransactionMachine]):
     @property
     def busy(self) -> bool:
         """Whether there is work for which `ended` waits."""
-        return bool(self._tasks) or self.markers.under_way
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that ends with the shard."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        return self.tasks.busy or self.markers.under_way
 
     # Loading ------------------------------------------------------------------------------
 
@@ -152,7 +148,7 @@ class TransactionShard(LogShard[TransactionMachine]):
         first_epoch = await self._shared.legacy.epochs()
         machine, end_offset = self._fresh(), opened.next_offset
         if end_offset:
-            loaded = await load_table(machine.table, logs, opened)
+            loaded = await replay_log(logs, opened, into(machine.table))
         else:
             loaded = end_offset = await self._take_over(machine.table, opened.owner_epoch)
         if self.state is not CoordinatorState.CLOSED:
@@ -202,14 +198,6 @@ class TransactionShard(LogShard[TransactionMachine]):
         more."""
         self._apply(self.machine.rewrite(transactional_id, metadata))
 
-    async def flushed(self) -> bool:
-        """Wait until what was accepted is durable. Returns False if the log has failed."""
-        table, end_offset = self.table, self._journal.next_offset
-        self._write_open()
-        while self.serves(table) and self.durable_offset < end_offset:
-            await self.next_write()
-        return self.serves(table)
-
     def encode(self, records: Sequence[TransactionRecord]) -> EncodedWrite:
         names = [transactional_id for transactional_id, _ in records]
         encoded = measured([to_record(name, metadata) for name, metadata in records], names)
@@ -232,7 +220,7 @@ class TransactionShard(LogShard[TransactionMachine]):
         if (counted := _COUNTED.get(state)) is not None:
             self._shared.counts[counted] += 1
         if self.active and self.trimmer.due():
-            self.spawn(self.trimmer.trim())
+            self.tasks.start(self.trimmer.trim())
 
     # Ends -----------------------------------------------------------------------------------
 
@@ -240,10 +228,8 @@ class TransactionShard(LogShard[TransactionMachine]):
         """Wait after `close` until no work of the shard runs. Markers under way get a moment to be
         written."""
         await self.markers.close()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        self.tasks.cancel()
+        await self.tasks.ended()
 
     async def written(self) -> None:
         """Wait, too, until the shard writes nothing any more. The next owner writes the markers of
@@ -252,14 +238,12 @@ class TransactionShard(LogShard[TransactionMachine]):
         await self.markers.close(0)
         # The tasks end by themselves. A cancelled one might still trim the log while the next owner
         # has it.
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self.tasks.ended()
 
     def drop(self) -> None:
         super().drop()
         self.markers.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self.tasks.cancel()
 
 
 class Trimmer:
@@ -294,21 +278,21 @@ class Trimmer:
             self._busy = False
 
     async def _trim(self) -> None:
-        table, keep_from = self._shard.table, self._shard.durable_offset
-        owner_epoch = self._shard.owner_epoch
+        machine, keep_from = self._shard.machine, self._shard.durable_offset
+        table, owner_epoch = machine.table, self._shard.owner_epoch
         old = [name for name, entry in table.entries.items() if entry.offset < keep_from]
         for start in range(0, len(old), CHUNK):
-            if not self._shard.serves(table):
+            if not self._shard.runs(machine):
                 return
             for transactional_id in old[start : start + CHUNK]:
                 entry = table.entries.get(transactional_id)
                 if entry is not None and entry.offset < keep_from:
                     self._shard.rewrite(transactional_id, entry.metadata)
             await asyncio.sleep(0)
-        if not self._shard.serves(table) or not await self._shard.flushed():
+        if not self._shard.runs(machine) or not await self._shard.flushed():
             return
         await self._logs.truncate_before(self._shard.log_name, keep_from, owner_epoch)
-        if self._shard.serves(table):
+        if self._shard.runs(machine):
             self._shard.start_offset = keep_from
         log.info(
             "log trimmed", log=self._shard.log_name, from_offset=keep_from, ids=len(table.entries)
@@ -332,7 +316,7 @@ class _WaitingChange:
 
     __slots__ = ("future",)
 
-    request = None
+    request = asked = None
 
     def __init__(self) -> None:
         self.future: asyncio.Future[TransactionAnswer] = asyncio.get_running_loop().create_future()

@@ -40,6 +40,10 @@ func (e emitter) emit(event string, fields map[string]any) {
 	for name, value := range fields {
 		line[name] = value
 	}
+	writeLine(line)
+}
+
+func writeLine(line map[string]any) {
 	data, err := json.Marshal(line)
 	if err != nil {
 		panic(err)

@@ -1,6 +1,6 @@
 // Runs members of a group, one goroutine each, and tells on stdout what happens to them. The command
 // line, the events and the commands on stdin are those of tests/clients/drivers/driver.py, after the
-// name of the client: franz or sarama. franz-process is another program: process.go.
+// name of the client: franz or sarama. Other programs are franz-process (process.go) and franz-share (share.go).
 package main
 
 import (
@@ -163,8 +163,12 @@ func main() {
 		runProcessor(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "franz-share" {
+		runShareMember(os.Args[2:])
+		return
+	}
 	if len(os.Args) < 2 || clients[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: driver franz|sarama|franz-process --bootstrap HOST:PORT --group ID ...")
+		fmt.Fprintln(os.Stderr, "usage: driver franz|sarama|franz-process|franz-share --bootstrap HOST:PORT --group ID ...")
 		os.Exit(2)
 	}
 	found, members, first := parse(os.Args[2:])

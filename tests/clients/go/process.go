@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -34,13 +32,7 @@ func say(event string, fields map[string]any) {
 	for name, value := range fields {
 		line[name] = value
 	}
-	data, err := json.Marshal(line)
-	if err != nil {
-		panic(err)
-	}
-	stdout.Lock()
-	defer stdout.Unlock()
-	fmt.Fprintf(os.Stdout, "%s\n", data)
+	writeLine(line)
 }
 
 func runProcessor(arguments []string) {

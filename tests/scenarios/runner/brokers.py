@@ -16,6 +16,7 @@ from tests.support.wire_client import NoReply, WireClient
 KINDS = ("core", "tcp", "kafka")
 DEFAULTS = {
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
     "consumer_target_linger_ms": "0",
     "group.initial.rebalance.delay.ms": "300",
     "auto.create.topics.enable": "false",

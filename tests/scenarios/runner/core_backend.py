@@ -3,9 +3,10 @@ virtual time, scripted appends. No sockets, no tasks, no store."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from groupd.coordinator.core.assignors.api import (
     PartitionAssignor,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.assignors.loader import load_assignors, load_share_assignor
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.group_configs import check_altered
 from groupd.coordinator.core.group_types import group_configs
@@ -26,6 +27,8 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage,
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.lag.growth import Bounds, Found, LogEnds
+from groupd.coordinator.lag.share_offsets import ShareOffsets
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.routes import ROUTES
@@ -38,12 +41,15 @@ from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.log import PartitionLogs
 from tests.scenarios.runner import given, records
 from tests.scenarios.runner.backend import Names, Ticket
+from tests.scenarios.runner.core_persister import CorePersister
 from tests.scenarios.runner.core_shard import CoreShard
 from tests.support.access import ByRule
 from tests.support.kio_entities import message_class, read_response, request_bytes
 from tests.support.with_internal_limits import configured
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
+LOG_END = 105
+"""Where each log ends."""
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
 
 
@@ -82,6 +88,7 @@ class CoreBackend:
             name: ScriptedAssignor(real)
             for name, real in load_assignors(config.consumer_assignors).items()
         }
+        self._share_assignor = ScriptedAssignor(load_share_assignor(config.share_assignors))
         self._config = config = dataclasses.replace(
             config, consumer_assignors=tuple(self._assignors)
         )
@@ -95,8 +102,12 @@ class CoreBackend:
             cast(Clock, self),
             ROUTES,
         )
+        self.persister = CorePersister(
+            self.names, lambda call, answer: self.core.answered(call, answer)
+        )
         self.core = CoreShard(
             lambda: self._make_shard(self.broker.image, self.broker.group_configs),
+            self.persister.take,
         )
         self.broker.shards = cast(Any, [self.core])
         self.broker.served.by_number[0] = cast(Any, self.core)
@@ -118,6 +129,7 @@ class CoreBackend:
                 assignors=self._assignors,
                 image=image,
                 group_configs={group: dict(its) for group, its in configs.items()},
+                share_assignor=self._share_assignor,
             )
         )
 
@@ -143,6 +155,10 @@ class CoreBackend:
         context = RequestContext(
             waiter, ticket.version, ticket.actor or "wire", "/127.0.0.1", ByRule(self._allows)
         )
+        if ticket.api == "DescribeShareGroupOffsets":
+            offsets = ShareOffsets(self.broker, self.persister, cast(LogEnds, self))
+            resolve(asyncio.run(offsets.describe(context, request)))
+            return
         self.broker.submit(context, request)
         self._waiting[ticket.actor] = (ticket, waiter)
 
@@ -154,6 +170,10 @@ class CoreBackend:
     def disconnect(self, actor: str) -> None:
         _, waiter = self._waiting.pop(actor)
         waiter.forget()
+
+    async def look(self, wanted: Mapping[str, Collection[int]]) -> Found:
+        """The bounds of logs, of which each has `LOG_END` records."""
+        return {name: dict.fromkeys(its, Bounds(0, LOG_END)) for name, its in wanted.items()}
 
     def _allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         return not {(operation, resource, name), (operation, resource, "*")} & self._denied
@@ -287,8 +307,11 @@ class CoreBackend:
             assignor.target = target or None
 
     def _assignor(self, what: str) -> None:
-        for assignor in self._assignors.values():
+        for assignor in (*self._assignors.values(), self._share_assignor):
             assignor.fails = what == "fails"
+
+    def _persister(self, *words: str) -> None:
+        self.persister.control(*words)
 
     def _record(self, *words: str) -> None:
         self.core.inject(given.record(self.names, list(words)))
@@ -303,9 +326,9 @@ class CoreBackend:
     def inner(self) -> list[str]:
         written, self.core.written = self.core.written, []
         events, self.core.events = self.core.events, []
-        return records.show_records(self.names, written, self.core.now) + records.show_events(
-            self.names, events
-        )
+        heard, self.persister.heard = self.persister.heard, []
+        shown = records.show_records(self.names, written, self.core.now)
+        return shown + heard + records.show_events(self.names, events)
 
     def finish(self) -> None:
         """Does nothing: there is nothing to give back."""

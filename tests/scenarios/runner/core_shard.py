@@ -21,6 +21,7 @@ from groupd.coordinator.core.types import (
     Event,
     Instant,
     Outcome,
+    OutsideCall,
     RequestContext,
     Task,
 )
@@ -57,6 +58,7 @@ class _Append:
     records: list[Record]
     replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completion: Completion | None = None
+    calls: list[OutsideCall] = field(default_factory=list)
 
 
 class CoreShard:
@@ -64,8 +66,14 @@ class CoreShard:
 
     partition = 0
 
-    def __init__(self, make_shard: Callable[[], GroupCoordinatorShard]) -> None:
+    def __init__(
+        self,
+        make_shard: Callable[[], GroupCoordinatorShard],
+        ask: Callable[[OutsideCall], None] = lambda call: None,
+    ) -> None:
+        """`ask`: takes the calls; `answered` gets the answers."""
         self._make_shard = make_shard
+        self._ask = ask
         self.shard = make_shard()
         self.state = CoordinatorState.ACTIVE
         self.now_ms = START_MS
@@ -108,7 +116,11 @@ class CoreShard:
             self._commit_together(outcome)
 
     def on_metadata(self, delta: MetadataDelta, _: Instant) -> None:
-        self._settle(self.shard.on_metadata(delta, self.now))
+        self._commit_together(self.shard.on_metadata(delta, self.now))
+
+    def answered(self, call: OutsideCall, answer: Any) -> None:
+        """The answer to a call has come."""
+        self._settle(self.shard.answered(call, answer, self.now))
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         self.shard.set_group_configs(group_id, configs)
@@ -172,6 +184,7 @@ class CoreShard:
             assert other.completion is None
             first.records = first.records + other.records
             first.replies += other.replies
+            first.calls += other.calls
         del self._pending[before + 1 :]
         if not held:
             self.end_append(self.next_append_fails)
@@ -184,11 +197,14 @@ class CoreShard:
                 self._writers |= dict.fromkeys(map(id, records), outcome.transaction[0])
             self._replay(records)
             self.written += records
-            self._pending.append(_Append(records, list(outcome.replies), outcome.completion))
+            replies, calls = list(outcome.replies), list(outcome.calls)
+            self._pending.append(_Append(records, replies, outcome.completion, calls))
         elif (behind := self._behind(outcome.gate)) is not None:
             behind.replies += outcome.replies
+            behind.calls += outcome.calls
         else:
             answer_all(outcome.replies)
+            self._make(outcome.calls)
         if not records and outcome.completion is not None:
             self._settle(self.shard.appended(outcome.completion, None, self.now))
         answer_all(outcome.urgent)
@@ -211,12 +227,17 @@ class CoreShard:
         append = self._pending.pop(0)
         if code is None:
             answer_all(append.replies)
+            self._make(append.calls)
         else:
             self._revert(append)
             refuse(append.replies, code)
         if append.completion is not None:
             error = None if code is None else AppendError(code)
             self._settle(self.shard.appended(append.completion, error, self.now))
+
+    def _make(self, calls: Sequence[OutsideCall]) -> None:
+        for call in calls:
+            self._ask(call)
 
     def _revert(self, append: _Append) -> None:
         """A failed write leaves the log; what it changed in memory is rebuilt from there. Classic

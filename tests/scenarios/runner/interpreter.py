@@ -28,6 +28,7 @@ CORE_ONLY = (
     "ASSIGNOR",
     "RECORD",
     "TIMERS",
+    "PERSISTER",
 )
 
 

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HEAD = re.compile(r"^=== ((?:(?:CG|CL|OF|LG)-\d\d[a-z]?,? ?)+)(.*)$")
-NUMBER = re.compile(r"(?:CG|CL|OF|LG)-\d\d[a-z]?")
+HEAD = re.compile(r"^=== ((?:(?:CG|CL|OF|LG|SG)-\d\d\d?[a-z]?,? ?)+)(.*)$")
+NUMBER = re.compile(r"(?:CG|CL|OF|LG|SG)-\d\d\d?[a-z]?")
 RULE = "----"
 INNER = "+ "
 OPTIONS = ("config", "topics", "not", "only")

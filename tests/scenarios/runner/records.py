@@ -18,6 +18,12 @@ from groupd.protocol.records.schema import (
     OffsetCommitKey,
     OwnedTopic,
     Record,
+    ShareGroupCurrentMemberKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionsKey,
+    ShareGroupTargetMemberKey,
+    ShareGroupTargetMetadataKey,
 )
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.command import show_partitions
@@ -32,6 +38,12 @@ TYPES: Mapping[type, int] = {
     ConsumerGroupTargetMetadataKey: 6,
     ConsumerGroupTargetMemberKey: 7,
     ConsumerGroupCurrentMemberKey: 8,
+    ShareGroupMemberMetadataKey: 10,
+    ShareGroupMetadataKey: 11,
+    ShareGroupTargetMetadataKey: 12,
+    ShareGroupTargetMemberKey: 13,
+    ShareGroupCurrentMemberKey: 14,
+    ShareGroupStatePartitionsKey: 15,
     ConsumerGroupRegexKey: 16,
 }
 STATES = {0: "STABLE", 1: "UNREVOKED", 2: "UNRELEASED"}
@@ -136,15 +148,51 @@ def _regex(_: Names, value: Any, __: Instant) -> list[str]:
     return [f"topics=[{','.join(value.topics)}]"]
 
 
+def _group_epoch(_: Names, value: Any, __: Instant) -> list[str]:
+    return [f"epoch={value.epoch}", *(["hash=0"] * (value.metadata_hash == 0))]
+
+
+def _share_member(_: Names, value: Any, __: Instant) -> list[str]:
+    facts = [f"names=[{','.join(value.subscribed_topic_names)}]"]
+    return facts if value.rack_id is None else [*facts, f"rack={value.rack_id}"]
+
+
+def _share_current(names: Names, value: Any, _: Instant) -> list[str]:
+    held = {names.topic_of(one.topic_id): list(one.partitions) for one in value.assigned}
+    epochs = [f"epoch={value.member_epoch}", f"prev={value.previous_member_epoch}"]
+    return [*epochs, show_partitions(held)]
+
+
+def _state_partitions(_: Names, value: Any, __: Instant) -> list[str]:
+    """Lists that are empty are left out."""
+    facts = []
+    for label, topics in (
+        ("initializing", value.initializing),
+        ("initialized", value.initialized),
+    ):
+        if topics:
+            shown = show_partitions({one.topic_name: list(one.partitions) for one in topics})
+            facts.append(f"{label}={shown}")
+    if value.deleting:
+        facts.append(f"deleting=[{','.join(sorted(name for _, name in value.deleting))}]")
+    return facts or ["nothing"]
+
+
 _FACTS: Mapping[int, Any] = {
     1: _offset,
     2: _classic,
-    3: lambda _, value, __: [f"epoch={value.epoch}", *(["hash=0"] * (value.metadata_hash == 0))],
+    3: _group_epoch,
     4: lambda *_: [],
     5: _member,
     6: _target_epoch,
     7: _target,
     8: _current,
+    10: _share_member,
+    11: _group_epoch,
+    12: _target_epoch,
+    13: _target,
+    14: _share_current,
+    15: _state_partitions,
     16: _regex,
 }
 

@@ -105,6 +105,81 @@ def _consumer_member(names: Names, member: Plain) -> str:
     return " ".join(facts)
 
 
+def _share_describe(_: Ticket, reply: Plain, names: Names) -> list[str]:
+    lines = []
+    for group in reply["groups"]:
+        name = names.back(group["group_id"]) or '""'
+        if group["error_code"]:
+            members = f" {len(group['members'])} members" if group["members"] else ""
+            lines.append(f"{name} {_failed(group)}{members}")
+            continue
+        head = f"{name} {group['group_state']} epoch={group['group_epoch']}"
+        head += f" assignment={group['assignment_epoch']} {group['assignor_name']}"
+        if group["authorized_operations"] != NOT_ASKED:
+            head += f" operations={group['authorized_operations']}"
+        lines.append(head)
+        members = sorted(group["members"], key=lambda one: names.alias(one["member_id"]))
+        lines += [_share_member(names, member) for member in members]
+    return lines if len(reply["groups"]) == 1 else ["", *lines]
+
+
+def _share_member(names: Names, member: Plain) -> str:
+    facts = [names.alias(member["member_id"]), f"epoch={member['member_epoch']}"]
+    facts.append(f"names=[{','.join(sorted(map(names.back, member['subscribed_topic_names'])))}]")
+    if member["rack_id"]:
+        facts.append(f"rack={member['rack_id']}")
+    topics = member["assignment"]["topic_partitions"]
+    held = {names.back(topic["topic_name"]): topic["partitions"] for topic in topics}
+    return " ".join([*facts, show_partitions(held)])
+
+
+def _share_offsets(_: Ticket, reply: Plain, names: Names) -> list[str]:
+    """`foo-0=40 epoch=0 lag=65`; `?` behind a topic without an id."""
+    lines = []
+    for group in reply["groups"]:
+        name = names.back(group["group_id"]) or '""'
+        if group["error_code"]:
+            lines.append(f"{name} {error_name(group['error_code'])}")
+            continue
+        shown = []
+        for topic in group["topics"]:
+            mark = "" if any(topic["topic_id"]) else "?"
+            for one in topic["partitions"]:
+                text = f"{names.back(topic['topic_name'])}{mark}-{one['partition_index']}"
+                text += f"={one['start_offset']}"
+                if one["leader_epoch"]:
+                    text += f" epoch={one['leader_epoch']}"
+                if "lag" in one:
+                    text += f" lag={one['lag']}"
+                if one["error_code"]:
+                    text += f" {error_name(one['error_code'])}"
+                shown.append(text)
+        lines.append(f"{name} {', '.join(sorted(shown)) or 'no topics'}")
+    return lines if len(reply["groups"]) == 1 else ["", *lines]
+
+
+def _share_alter(_: Ticket, reply: Plain, names: Names) -> list[str]:
+    if reply["error_code"]:
+        return [error_name(reply["error_code"]) + (" with topics" if reply["responses"] else "")]
+    shown = []
+    for topic in reply["responses"]:
+        mark = "" if any(topic["topic_id"]) else "?"
+        for one in topic["partitions"]:
+            place = f"{names.back(topic['topic_name'])}{mark}-{one['partition_index']}"
+            shown.append(f"{place} {error_name(one['error_code'])}")
+    return [", ".join(sorted(shown)) or "no topics"]
+
+
+def _share_delete(_: Ticket, reply: Plain, names: Names) -> list[str]:
+    if reply["error_code"]:
+        return [error_name(reply["error_code"]) + (" with topics" if reply["responses"] else "")]
+    shown = [
+        f"{names.back(topic['topic_name'])} {error_name(topic['error_code'])}"
+        for topic in reply["responses"]
+    ]
+    return [", ".join(sorted(shown)) or "no topics"]
+
+
 def _join(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
     member = names.alias(reply["member_id"])
     if reply["error_code"]:
@@ -278,6 +353,11 @@ def _alter_configs(_: Ticket, reply: Plain, __: Names) -> list[str]:
 _SHOW: Mapping[str, Callable[[Ticket, Any, Names], list[str]]] = {
     "ConsumerGroupHeartbeat": _consumer_heartbeat,
     "ConsumerGroupDescribe": _consumer_describe,
+    "ShareGroupHeartbeat": _consumer_heartbeat,
+    "ShareGroupDescribe": _share_describe,
+    "DescribeShareGroupOffsets": _share_offsets,
+    "AlterShareGroupOffsets": _share_alter,
+    "DeleteShareGroupOffsets": _share_delete,
     "JoinGroup": _join,
     "SyncGroup": _sync,
     "Heartbeat": _heartbeat,

@@ -90,6 +90,54 @@ def _consumer_describe(command: Command, names: Names) -> Made:
     )
 
 
+def _share_heartbeat(command: Command, names: Names) -> Made:
+    topics = command.list_of("names")
+    fields = {
+        "group_id": _group(command, names),
+        "member_id": _member_id(command, names),
+        "member_epoch": command.number or 0,
+        "rack_id": command.text_of("rack"),
+        "subscribed_topic_names": None if topics is None else [names.out(t) for t in topics],
+    }
+    return "ShareGroupHeartbeat", 1, fields
+
+
+def _share_describe(command: Command, names: Names) -> Made:
+    _, version, fields = _consumer_describe(command, names)
+    return "ShareGroupDescribe", version, fields
+
+
+def _share_offsets(command: Command, names: Names) -> Made:
+    """`SHARE-OFFSETS {foo:0-2}`, or `none`, or nothing for all topics; `groups=[g,h]`."""
+    topics: list[Plain] | None = None
+    if command.words:
+        wanted = {} if command.words[0] == "none" else partitions_of(command.words[0])
+        topics = [{"topic_name": names.out(one), "partitions": its} for one, its in wanted.items()]
+    groups = [
+        {"group_id": names.out(group), "topics": topics}
+        for group in command.list_of("groups") or [command.text_of("group", "g") or ""]
+    ]
+    return "DescribeShareGroupOffsets", 1, {"groups": groups}
+
+
+def _share_alter(command: Command, names: Names) -> Made:
+    """`SHARE-ALTER foo-0=40 bar-1=7`."""
+    topics: dict[str, list[Plain]] = {}
+    for word in command.words:
+        place, _, offset = word.partition("=")
+        topic, _, partition = place.rpartition("-")
+        one = {"partition_index": int(partition), "start_offset": int(offset)}
+        topics.setdefault(topic, []).append(one)
+    asked = [{"topic_name": names.out(one), "partitions": its} for one, its in topics.items()]
+    return "AlterShareGroupOffsets", 0, {"group_id": _group(command, names), "topics": asked}
+
+
+def _share_delete(command: Command, names: Names) -> Made:
+    """`SHARE-DELETE foo bar`."""
+    topics = [{"topic_name": names.out(word)} for word in command.words]
+    return "DeleteShareGroupOffsets", 0, {"group_id": _group(command, names), "topics": topics}
+
+
 def _join(command: Command, names: Names) -> Made:
     known = command.actor in names.members
     offered = []
@@ -349,6 +397,11 @@ def _group_config(command: Command, names: Names) -> Made:
 VERBS: Mapping[str, Callable[[Command, Names], Made]] = {
     "HB": _consumer_heartbeat,
     "DESCRIBE": _consumer_describe,
+    "SHB": _share_heartbeat,
+    "SHARE-DESCRIBE": _share_describe,
+    "SHARE-OFFSETS": _share_offsets,
+    "SHARE-ALTER": _share_alter,
+    "SHARE-DELETE": _share_delete,
     "JOIN": _join,
     "SYNC": _sync,
     "BEAT": _heartbeat,

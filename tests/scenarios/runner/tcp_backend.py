@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from tests.scenarios.runner.backend import Names, Ticket, unique_prefix
+from tests.scenarios.runner.command import Partitions, partitions_of
 from tests.support.kio_entities import Plain
 from tests.support.wire_client import NoReply, WireClient
 
@@ -133,9 +134,30 @@ class TcpBackend:
         time.sleep(ms / 1000)
 
     def control(self, verb: str, words: list[str]) -> list[str]:
-        """Display is left to the core; everything else cannot be done to a broker."""
-        assert verb == "TIMERS", f"{verb} is for the core only"
+        """Display is left to the core; everything else cannot be done to a broker. A broker's share
+        coordinator cannot be held, but it can be waited for."""
+        if verb == "PERSISTER" and words[0] == "answer":
+            self._until_initialized(partitions_of(words[1]))
+        else:
+            known = verb == "TIMERS" or words == ["hold"]
+            assert known, f"{verb} {words} is for the core only"
         return []
+
+    def _until_initialized(self, wanted: Partitions) -> None:
+        """Waits until share group g has these initialized partitions, and no others."""
+        expected = {self.names.out(topic): numbers for topic, numbers in wanted.items()}
+        asked = [{"group_id": self.names.out("g"), "topics": None}]
+        deadline = time.monotonic() + TRANSACTIONS_S
+        while True:
+            (group,) = self._admin("DescribeShareGroupOffsets", 1, groups=asked)["groups"]
+            found = {
+                topic["topic_name"]: sorted(one["partition_index"] for one in topic["partitions"])
+                for topic in group["topics"]
+            }
+            if found == expected:
+                return
+            assert time.monotonic() < deadline, f"{found} are initialized, not {expected}"
+            time.sleep(0.02)
 
     def inner(self) -> list[str]:
         return []

@@ -78,15 +78,15 @@ STARTS = {
     "serve in memory": Start(
         SERVE,
         ("--store", "memory://"),
-        390,
-        750,
+        460,
+        800,
         (*DAEMON, "aiosqlite", "email", "importlib.metadata", "sqlalchemy", "sqlite3"),
     ),
     "serve on SQLite": Start(
         SERVE,
         ("--data-dir", "{directory}"),
-        400,
-        900,
+        470,
+        950,
         (*DAEMON, "groupd.storage.memory", "sqlalchemy.ext", "sqlalchemy.orm"),
     ),
 }

@@ -41,6 +41,6 @@ def test_the_table_in_the_reference_is_the_profile() -> None:
     page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
     defaults, values = (settings_of(PROFILES[name]) for name in ("default", "test"))
     changed = {key for key, value in values.items() if value != defaults[key]}
-    assert len(changed) == 9
+    assert len(changed) == 16
     for key in changed:
         assert f"| `{key}` | {defaults[key] or 'not set'} | {values[key]} |" in page

@@ -26,8 +26,6 @@ from groupd.coordinator.daemon.parts import COORDINATORS, DaemonParts
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.coordinator_types import (
     COORDINATOR_TYPES,
-    GROUP_COORDINATOR,
-    TRANSACTION_COORDINATOR,
     is_internal,
 )
 from groupd.coordinator.runtime.waiting import Callback
@@ -198,7 +196,7 @@ def test_what_is_in_stores_and_known_to_clients_stays() -> None:
             row.shards_key,
             [(topic.name, topic.topic_id.hex(), topic.log_name(7)) for topic in row.topics],
         )
-        for row in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
+        for row in COORDINATOR_TYPES[:-1]
     ]
     prefix = "0c9a5f0ec0f543d6a7b1636f666673"
     compacted = "__consumer_offsets_compacted", f"{prefix}02", "__consumer_offsets-7.compacted"
@@ -214,6 +212,12 @@ def test_what_is_in_stores_and_known_to_clients_stays() -> None:
             1,
             (4, "", "transaction.state.log.num.partitions"),
             [("__transaction_state", f"{prefix}03", "__transaction_state.shard-7")],
+        ),
+        (
+            "share-state",
+            2,
+            (4, "", "share.coordinator.state.topic.num.partitions"),
+            [("__share_group_state", f"{prefix}04", "__share_group_state-7")],
         ),
     ]
 
@@ -331,20 +335,50 @@ async def test_only_brokers_find_it(alone: RaffleNode) -> None:
     assert len(asked) == 1, "the key needs no right of its own"
 
 
+TOPIC_TEXT = "q" * 22
+
+
 @pytest.mark.parametrize(
     ("version", "code"),
     [(5, ErrorCode.INVALID_REQUEST), (6, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)],
 )
-async def test_keys_of_share_partitions_have_no_coordinator(
+async def test_who_may_look_for_a_share_partition(
     alone: RaffleNode, version: int, code: ErrorCode
 ) -> None:
-    assert (await alone.find("g:x:0", 2, version, NOTHING)).error is code
-    assert (await alone.find("g:x:0", 2, version)).error is ErrorCode.INVALID_REQUEST
+    """docs/spec/share-group.md#SG-66"""
+    assert (await alone.find(f"g:{TOPIC_TEXT}:0", 2, version, NOTHING)).error is code
+
+
+@pytest.mark.parametrize(
+    ("key", "valid"),
+    [
+        (f"g:{TOPIC_TEXT}:0", True),
+        (f"a:b:{TOPIC_TEXT}:2147483647", True),
+        (f"::{TOPIC_TEXT}:1", True),
+        ("g:x", False),
+        ("", False),
+        (f"{TOPIC_TEXT}:0", False),
+        (f" :{TOPIC_TEXT}:0", False),
+        (f"g:{TOPIC_TEXT}q:0", False),
+        (f"g:{TOPIC_TEXT[1:]}+:0", False),
+        (f"g:{TOPIC_TEXT}:-1", False),
+        (f"g:{TOPIC_TEXT}:00", False),
+        (f"g:{TOPIC_TEXT}:\N{ARABIC-INDIC DIGIT ONE}", False),
+        (f"g:{TOPIC_TEXT}:0\n", False),
+        (f"g:{TOPIC_TEXT}:2147483648", False),
+        (f"g:{TOPIC_TEXT}:", False),
+    ],
+)
+async def test_keys_of_share_partitions(alone: RaffleNode, key: str, valid: bool) -> None:
+    """docs/spec/share-group.md#SG-66"""
+    code = ErrorCode.NONE if valid else ErrorCode.INVALID_REQUEST
+    assert (await alone.find(key, 2, 6)).error is code
 
 
 async def test_its_topic_has_configs_of_its_own(alone: RaffleNode) -> None:
     found = {}
-    for name in (TOPIC, GROUP_COORDINATOR.topic.name, TRANSACTION_COORDINATOR.topic.name):
+    names = [row.topic.name for row in COORDINATOR_TYPES]
+    for name in names:
         keys = ("cleanup.policy", "retention.ms", "segment.bytes")
         asked = ConfigResource(RESOURCE_TOPIC, name, keys)
         (result,) = (await alone.ask(DescribeConfigsRequest((asked,)), 4)).results
@@ -355,6 +389,7 @@ async def test_its_topic_has_configs_of_its_own(alone: RaffleNode) -> None:
         TOPIC: ["delete", "-1", "1073741824"],
         "__consumer_offsets": compacted,
         "__transaction_state": compacted,
+        "__share_group_state": ["delete", "-1", "104857600"],
     }
 
 
@@ -362,11 +397,11 @@ async def test_a_cluster_shares_its_units_out(one_of_two: RaffleNode) -> None:
     node = one_of_two
     member, raffles = node.member, node.raffles.served
     assert member is not None
-    kinds = dict.fromkeys(("groups", "transactions", "raffles", PARTITIONS), 0)
+    kinds = dict.fromkeys(("groups", "transactions", "share-state", "raffles", PARTITIONS), 0)
     for unit in member.units[HERE]:
         kinds[unit.kind] += 1
     assert kinds.pop("raffles") in (1, 2)
-    assert kinds == {"groups": 1, "transactions": 1, PARTITIONS: 32}
+    assert kinds == {"groups": 1, "transactions": 1, "share-state": 25, PARTITIONS: 32}
     assert [Unit("raffles", number) in member.units[HERE] for number in range(SHARDS)] == [
         raffles.state(number) == (0, 0) for number in range(SHARDS)
     ]
@@ -378,6 +413,26 @@ async def test_a_cluster_shares_its_units_out(one_of_two: RaffleNode) -> None:
         assert await node.buy(NAMES[number]) == (1 if here else elsewhere)
         read = (await node.fetch(number)).error
         assert read is (ErrorCode.NONE if here else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def test_an_older_node_gets_no_units_that_it_does_not_know(tmp_path: Path) -> None:
+    store = SharedStore()
+    store.membership.upgrade(1)
+    node = await RaffleNode(store, tmp_path).start()
+
+    def kinds() -> set[str]:
+        return {unit.kind for unit in store.membership.units}
+
+    older = {"groups", "transactions", "raffles", PARTITIONS}
+    assert kinds() == older
+    await node.pass_time(2 * CONFIG.cluster_renew_ms)
+    assert kinds() == older
+    store.membership.upgrade(2)
+    await node.pass_time(2 * CONFIG.cluster_renew_ms)
+    assert kinds() == {*older, "share-state"}
+    assert node.member is not None
+    assert Unit("share-state", 0) in node.member.units[HERE] + node.member.units[THERE]
+    await node.stop()
 
 
 async def test_a_node_gives_its_units_up_and_takes_them_again(one_of_two: RaffleNode) -> None:

@@ -35,6 +35,8 @@ from groupd.protocol.messages.sasl import (
     SaslHandshakeReply,
     SaslHandshakeRequest,
 )
+from groupd.protocol.messages.share_state import DeleteShareGroupStateRequest
+from groupd.protocol.wire.apis import API_RANGES
 from groupd.storage.cluster import NodeFacts, NodeState
 from tests.support.fake_broker import settle
 from tests.unit.cluster.fake_nodes import World
@@ -278,6 +280,14 @@ async def test_a_node_that_lacks_an_api(world: World) -> None:
     world.add(2, written).ranges = ()
     with pytest.raises(CallFailed, match="does not offer AddPartitionsToTxn v5"):
         await ask(world)
+
+
+async def test_an_older_node_lacks_the_requests_about_share_partitions(world: World) -> None:
+    node = world.add(2, written)
+    node.ranges = [one for one in API_RANGES if not 83 <= one.api_key <= 87]
+    assert await ask(world) == 7
+    with pytest.raises(CallFailed, match="does not offer DeleteShareGroupState v0"):
+        await world.peers.call(2, DeleteShareGroupStateRequest("g", ()))
 
 
 # Logins -------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.epochs import schedule_refresh
 from groupd.coordinator.core.interop.migration import CONVERSIONS
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.slices import run_through
@@ -320,7 +321,7 @@ class Shard:
         for member_id, target in targets.items():
             self.replay(records.target_member(GROUP, member_id, target))
         self.replay(records.target_epoch(GROUP, epoch, 0))
-        subscription.schedule_refresh(self.group, epoch, self.now)
+        schedule_refresh(self.group, epoch, self.now)
 
     # What is there
 

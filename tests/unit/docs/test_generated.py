@@ -14,7 +14,7 @@ from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.protocol.wire.apis import API_RANGES
 
 ROOT = Path(__file__).resolve().parents[3]
-BOUND = re.compile("consumer_(min|max)_")
+BOUND = re.compile("(consumer|share)_(min|max)_")
 SERVE_PAGE = ROOT / "docs" / "serve.md"
 
 

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from groupd.coordinator.admin.collectors import (
     LogCollector,
     SecurityCollector,
+    ShareStateMetrics,
     TelemetryCollector,
     TopicCleaningCollector,
 )
@@ -43,6 +44,7 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.errors import ErrorCode
@@ -82,6 +84,10 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     transactions = TransactionCoordinator(
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
+    share_state = ShareCoordinator(
+        config, MemoryStore(), broker.writer, SystemClock(), lambda *_: True, broker.work
+    )
+    share_state.counts.pruned[0] = 1
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
     telemetry = Telemetry(
@@ -98,6 +104,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             RecordingCollector(tape),
             TelemetryCollector(telemetry),
             SecurityCollector(security),
+            ShareStateMetrics(share_state),
             PeerCollector(peers),
             MembershipCollector(cast(Any, member)),
             lag_collector(config),

@@ -18,8 +18,8 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
-    schedule_refresh,
 )
+from groupd.coordinator.core.epochs import schedule_refresh
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState

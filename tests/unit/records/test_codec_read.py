@@ -206,7 +206,7 @@ def test_cut_and_trailing_bytes_are_corrupt(key: bytes, value: bytes) -> None:
         decode_key(key + b"\x00")
 
 
-@pytest.mark.parametrize("record_type", [*range(9, 16), *range(17, 24), 99, -1])
+@pytest.mark.parametrize("record_type", [9, *range(17, 24), 99, -1])
 def test_lg_15_unknown_types(record_type: int) -> None:
     key = record_type.to_bytes(2, "big", signed=True) + bytes.fromhex("00026731")
     with pytest.raises(UnknownRecordType) as caught:

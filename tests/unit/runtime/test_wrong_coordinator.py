@@ -19,6 +19,7 @@ from groupd.protocol.messages import classic_group as k
 from groupd.protocol.messages import consumer_group as n
 from groupd.protocol.messages import groups as g
 from groupd.protocol.messages import offsets as o
+from groupd.protocol.messages import share_group as s
 from groupd.protocol.messages.cluster import Node
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import GROUPS, Unit
@@ -108,6 +109,19 @@ ROWS: dict[type, Row] = {
     o.TxnOffsetCommitRequest: (
         lambda group: o.TxnOffsetCommitRequest("tx", group, 1, 0, OFFSETS),
         of_partitions,
+    ),
+    s.ShareGroupHeartbeatRequest: (
+        lambda group: s.ShareGroupHeartbeatRequest(group, "m", 1),
+        of_reply,
+    ),
+    s.ShareGroupDescribeRequest: (lambda group: s.ShareGroupDescribeRequest((group,)), of_group),
+    s.AlterShareGroupOffsetsRequest: (
+        lambda group: s.AlterShareGroupOffsetsRequest(group, ()),
+        of_reply,
+    ),
+    s.DeleteShareGroupOffsetsRequest: (
+        lambda group: s.DeleteShareGroupOffsetsRequest(group, ()),
+        of_reply,
     ),
     g.DescribeGroupsRequest: (lambda group: g.DescribeGroupsRequest((group,)), of_group),
     g.DeleteGroupsRequest: (lambda group: g.DeleteGroupsRequest((group,)), of_result),

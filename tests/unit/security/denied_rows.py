@@ -127,6 +127,15 @@ def _marker(names: Names) -> Mapping[str, Any]:
     return {"markers": [{"producer_id": 1, "transaction_result": True, "topics": topics}]}
 
 
+def _shared(names: Names) -> Mapping[str, Any]:
+    fields = ("state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
+    partitions = [
+        {"partition": number, **dict.fromkeys(fields, 1), "state_batches": []} for number in (0, 99)
+    ]
+    topics = [{"topic_id": names.topic_id, "partitions": partitions}]
+    return {"group_id": names.group, "topics": topics}
+
+
 def _configs(resource_type: int, name: Callable[[Names], str]) -> Fields:
     def fields(names: Names) -> Mapping[str, Any]:
         configs = [{"name": "no.such.key", "value": "1", "config_operation": 0}]
@@ -165,6 +174,17 @@ def _beat(names: Names) -> Mapping[str, Any]:
         "subscribed_topic_names": [names.topic],
         "topic_partitions": [],
     }
+
+
+def _share_topics(names: Names) -> list[dict[str, Any]]:
+    """In requests about share groups a topic has a name or an id, and its partitions have several
+    shapes."""
+    partitions = [{"partition_index": number, "partition": number} for number in (0, 99)]
+    return _partitions(names, topic_name=names.topic, partitions=partitions)
+
+
+def _share(names: Names) -> Mapping[str, Any]:
+    return {"group_id": names.group, "member_id": "m", "topics": _share_topics(names)}
 
 
 def _topic(names: Names) -> str:
@@ -274,6 +294,34 @@ ROWS = (
         {"error": GROUP},
         ("DELETE G",),
     ),
+    # Share groups
+    Row("ShareGroupHeartbeat", _beat, {"error": GROUP}, ("READ G",)),
+    Row("ShareGroupDescribe", _groups, {"groups.error": GROUP}, ("DESCRIBE G",)),
+    Row("ShareFetch", _share, {"error": GROUP}, ("READ G",)),
+    Row("ShareAcknowledge", _share, {"error": GROUP}, ("READ G",)),
+    *(
+        Row(
+            f"{name}ShareGroupState{more}",
+            _share,
+            {"topics.partitions.error": CLUSTER},
+            ("CLUSTER_ACTION C",),
+        )
+        for name, more in (
+            ("Initialize", ""),
+            ("Read", ""),
+            ("Write", ""),
+            ("Delete", ""),
+            ("Read", "Summary"),
+        )
+    ),
+    Row(
+        "DescribeShareGroupOffsets",
+        lambda names: {"groups": [{"group_id": names.group, "topics": None}]},
+        {"groups.error": GROUP},
+        ("DESCRIBE G",),
+    ),
+    Row("AlterShareGroupOffsets", _share, {"error": GROUP}, ("READ G",)),
+    Row("DeleteShareGroupOffsets", _share, {"error": GROUP}, ("DELETE G",)),
     # Transactions
     Row("InitProducerId", _txn, {"error": TXN}, ("WRITE X",)),
     Row("AddPartitionsToTxn", _added, {"transactions.topics.partitions": TXN}, ("WRITE X",)),
@@ -293,6 +341,16 @@ ROWS = (
         ("WRITE X",),
     ),
     Row("WriteTxnMarkers", _marker, {"markers.topics.partitions": CLUSTER}, ("CLUSTER_ACTION C",)),
+    *[
+        Row(api, _shared, {"topics.partitions.error": CLUSTER}, ("CLUSTER_ACTION C",), by_id=True)
+        for api in (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "WriteShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        )
+    ],
     Row(
         "DescribeTransactions",
         lambda names: {"transactional_ids": [names.txn]},

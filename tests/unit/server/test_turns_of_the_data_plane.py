@@ -17,6 +17,7 @@ import pytest
 from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.security.acl_requests import CHANGES_MAX
 from groupd.coordinator.security.acls import AclIndex
+from groupd.coordinator.share_state.machine import BATCHES_MAX
 from groupd.coordinator.topics.requests import data_routes
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages import data as d
@@ -24,6 +25,7 @@ from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import producers as p
 from groupd.protocol.messages import quotas as q
 from groupd.protocol.messages import replicas as r
+from groupd.protocol.messages import share_state as ss
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
 from groupd.protocol.messages import users as u
@@ -47,6 +49,9 @@ from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of
 
 CALLS = 10_000
 """The most calls in one turn, some milliseconds."""
+
+SHARE_BATCH_CALLS = 3
+"""The short calls for each batch of a share-partition's state, which are written in one turn."""
 
 SOME = tuple(range(2000))
 """The items of requests that ask the store for each of them in turn."""
@@ -107,6 +112,13 @@ def alter(configs: tuple[t.AlterConfig, ...], *names: str) -> tuple[t.AlterResou
     return tuple(t.AlterResource(t.RESOURCE_GROUP, name, configs) for name in names)
 
 
+def of_big(request: Callable[..., Any], partition: Callable[[int], Any]) -> Any:
+    """A request about the state of all share-partitions of a large topic."""
+    return request("g", [ss.ShareStateTopic(BIG, [partition(number) for number in NUMBERS])])
+
+
+BIG = b"big".ljust(16)
+SHARE_BATCHES = tuple(ss.ShareStateBatch(2 * n, 2 * n, 2, 1) for n in range(BATCHES_MAX))
 RATE = q.QuotaOperation("producer_byte_rate", 1000)
 SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
 MANY_CONFIGS = tuple(t.AlterConfig(one, 0, "1") for one in IDS)
@@ -279,6 +291,34 @@ STATE: dict[str, Make] = {
 """Requests whose work grows with what there is (`fill`)."""
 
 
+SHARE_STATE: dict[str, Make] = {
+    "InitializeShareGroupState.topics": lambda: ss.InitializeShareGroupStateRequest(
+        "g",
+        [ss.ShareStateTopic(b"%016d" % n, [ss.InitializedShareState(0, 1, 0)]) for n in NUMBERS],
+    ),
+    "InitializeShareGroupState.topics.partitions": lambda: of_big(
+        ss.InitializeShareGroupStateRequest, lambda n: ss.InitializedShareState(n, 1, 0)
+    ),
+    "ReadShareGroupState.topics.partitions": lambda: of_big(
+        ss.ReadShareGroupStateRequest, lambda n: ss.AskedShareState(n, 0)
+    ),
+    "WriteShareGroupState.topics.partitions": lambda: of_big(
+        ss.WriteShareGroupStateRequest, lambda n: ss.WrittenShareState(n, 1, 0, 0)
+    ),
+    "WriteShareGroupState.topics.partitions.batches": lambda: ss.WriteShareGroupStateRequest(
+        "kept", [ss.ShareStateTopic(BIG, [ss.WrittenShareState(0, 1, 0, 0, 0, SHARE_BATCHES)])]
+    ),
+    "DeleteShareGroupState.topics.partitions": lambda: of_big(
+        ss.DeleteShareGroupStateRequest, lambda n: n
+    ),
+    "ReadShareGroupStateSummary.topics.partitions": lambda: of_big(
+        ss.ReadShareGroupStateSummaryRequest, lambda n: ss.AskedShareState(n, 0)
+    ),
+}
+"""Requests of brokers about the state of share-partitions. (Their fields are sequences of several
+types, which `arrays` does not read.)"""
+
+
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     with without_log():
@@ -316,10 +356,10 @@ async def count(parts: DaemonParts, request: Any, version: int) -> Turns:
     return turns
 
 
-def check(broker: Served, request: Any, version: int) -> None:
+def check(broker: Served, request: Any, version: int, calls: int = CALLS) -> None:
     runner, parts = broker
     turns = runner.run(count(parts, request, version))
-    assert turns.most <= CALLS, str(turns)
+    assert turns.most <= calls, str(turns)
 
 
 @pytest.mark.slow
@@ -334,6 +374,19 @@ def test_a_long_request_leaves_the_loop_to_others(broker: Served, row: str) -> N
 def test_a_request_about_much_leaves_the_loop_to_others(broker: Served, row: str) -> None:
     request = STATE[row]()
     check(broker, request, version_of(request))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", SHARE_STATE)
+def test_a_request_about_share_partitions_leaves_the_loop_to_others(
+    broker: Served, row: str
+) -> None:
+    runner, parts = broker
+    kept = [ss.ShareStateTopic(BIG, [ss.InitializedShareState(0, 1, 0)])]
+    runner.run(parts.persister.ask(ss.InitializeShareGroupStateRequest("kept", kept)))
+    request = SHARE_STATE[row]()
+    batches = BATCHES_MAX if row.endswith(".batches") else 0
+    check(broker, request, version_of(request), CALLS + SHARE_BATCH_CALLS * batches)
 
 
 @pytest.mark.slow

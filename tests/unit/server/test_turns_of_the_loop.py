@@ -49,6 +49,13 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
     commit_topic,
 )
+from groupd.protocol.messages.share_group import (
+    AlteredShareTopic,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+)
 from tests.support.loop_turns import OneStepATurn, Turns, arrays, without_log
 from tests.unit.runtime.harness import TOPIC_ID, Bench
 from tests.unit.server.served import ITEMS, NUMBERS, Asker
@@ -125,6 +132,17 @@ ROWS: dict[str, Make | None] = {
     "ConsumerGroupHeartbeat.topic_partitions.partitions": lambda: ConsumerGroupHeartbeatRequest(
         "g", "m", 1, topic_partitions=(TopicPartitions(TOPIC_ID, NUMBERS),)
     ),
+    "ShareGroupHeartbeat.subscribed_topic_names": lambda: ShareGroupHeartbeatRequest(
+        "g", "m", 0, subscribed_topic_names=IDS
+    ),
+    "ShareGroupDescribe.group_ids": lambda: ShareGroupDescribeRequest(IDS),
+    "AlterShareGroupOffsets.topics": lambda: AlterShareGroupOffsetsRequest(
+        "g", tuple(AlteredShareTopic(f"t{number}", ((0, 1),)) for number in NUMBERS)
+    ),
+    "AlterShareGroupOffsets.topics.partitions": lambda: AlterShareGroupOffsetsRequest(
+        "g", (AlteredShareTopic("t", tuple((number, 1) for number in NUMBERS)),)
+    ),
+    "DeleteShareGroupOffsets.topics": lambda: DeleteShareGroupOffsetsRequest("g", IDS),
 }
 """Array of a request -> a request in which it is long."""
 

@@ -7,7 +7,7 @@ import pytest
 from groupd.coordinator.config.coordinator_config import FIELDS_BY_KEY
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import SHARE_TOPIC, TRANSACTIONS_TOPIC
 from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS, INTERNAL_KEYS, MIN_ISR
 from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -105,7 +105,8 @@ async def test_the_offsets_topic_is_compacted(cluster):
 
 
 async def test_an_internal_setting_is_shown_once_it_is_set(make_cluster):  # KAFKA-20409
-    (key,) = INTERNAL_KEYS
+    key = "group.consumer.regex.refresh.interval.ms"
+    assert key in INTERNAL_KEYS
     for interval_ms, source in ((600_000, None), (20_000, 4)):
         cluster = await make_cluster(
             MemoryStore(), consumer_regex_refresh_interval_ms=interval_ms
@@ -406,7 +407,9 @@ async def test_config_resources_are_listed_by_type(cluster):
     await cluster.create("t")
     assert await alter(cluster, RESOURCE_GROUP, "g", (TIMEOUT, SET, "50000")) == ErrorCode.NONE
     groups = ((RESOURCE_GROUP, "g"),)
-    topics = tuple((RESOURCE_TOPIC, name) for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "t"))
+    topics = tuple(
+        (RESOURCE_TOPIC, name) for name in (OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, "t")
+    )
     broker = ((RESOURCE_BROKER, str(cluster.config.node_id)),)
     assert (await listed()).resources == groups + broker + topics
     assert (await listed(RESOURCE_TOPIC, RESOURCE_GROUP)).resources == groups + topics

@@ -8,7 +8,7 @@ import pytest
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.core.types import Operation, Resource
-from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import SHARE_TOPIC, TRANSACTIONS_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import (
@@ -32,13 +32,14 @@ async def test_all_topics_with_the_internal_ones(cluster):
     reply = await cluster.ask(MetadataRequest(None))
     assert [(info.name, info.internal, info.partition_count) for info in reply.topics] == [
         (OFFSETS_TOPIC, True, 50),
+        (SHARE_TOPIC, True, 50),
         (TRANSACTIONS_TOPIC, True, 50),
         ("a", False, 1),
         ("b", False, 2),
     ]
     assert (reply.nodes, reply.controller_id) == ((Node(0, "127.0.0.1", 9092),), 0)
     assert len(reply.cluster_id) == 22
-    assert reply.topics[3].partitions == (PartitionRun(0, 2, 0, 0, (0,), (0,)),)
+    assert reply.topics[4].partitions == (PartitionRun(0, 2, 0, 0, (0,), (0,)),)
 
 
 async def test_no_topics_is_not_all_topics(cluster):
@@ -85,7 +86,7 @@ async def test_the_request_may_forbid_auto_creation(cluster):
     assert cluster.plane.catalogue.topic("new") is None
 
 
-@pytest.mark.parametrize("name", ["", "a b", "..", "x" * 250, "__share_group_state"])
+@pytest.mark.parametrize("name", ["", "a b", "..", "x" * 250])
 async def test_illegal_names_are_invalid(cluster, name):
     reply = await cluster.ask(named(name))
     assert reply.topics[0].error == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -193,7 +194,13 @@ async def test_topic_partitions_page_by_page(cluster):
     assert await pages(cluster, ("b", "a"), 3) == [[("a", [0, 1, 2])], [("b", [0, 1])]]
     assert await pages(cluster, ("b", "a"), 2000) == [[("a", [0, 1, 2]), ("b", [0, 1])]]
     everything = await pages(cluster, (), 2000)
-    assert [name for name, _ in everything[0]] == [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "a", "b"]
+    assert [name for name, _ in everything[0]] == [
+        OFFSETS_TOPIC,
+        SHARE_TOPIC,
+        TRANSACTIONS_TOPIC,
+        "a",
+        "b",
+    ]
 
 
 async def test_unknown_illegal_and_refused_topics(cluster):

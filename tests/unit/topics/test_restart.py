@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
-from groupd.coordinator.runtime.coordinator_types import TRANSACTIONS_TOPIC
+from groupd.coordinator.runtime.coordinator_types import SHARE_TOPIC, TRANSACTIONS_TOPIC
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest, GrownTopic
@@ -43,7 +43,12 @@ async def test_everything_survives(cluster, tmp_path):
 
     after = await cluster.ask(MetadataRequest(None))
     assert after == before
-    assert [info.name for info in after.topics] == [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "kept"]
+    assert [info.name for info in after.topics] == [
+        OFFSETS_TOPIC,
+        SHARE_TOPIC,
+        TRANSACTIONS_TOPIC,
+        "kept",
+    ]
     assert cluster.plane.catalogue.image.version > version
     topic = cluster.plane.catalogue.topic("kept")
     assert (topic.topic_id, topic.partitions, dict(topic.configs)) == (

@@ -87,6 +87,17 @@ async def test_ids_are_in_the_shards_that_kafka_puts_them_in() -> None:
     await bench.stop()
 
 
+async def test_a_change_whose_write_takes_too_long_is_refused() -> None:
+    bench = await Bench(**SHARDS).start()
+    bench.store.hold_appends()
+    asking = asyncio.ensure_future(bench.init(name=OURS))
+    await settle()
+    bench.clock.advance(bench.config.offsets_commit_timeout_ms)
+    assert (await asking)[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.store.release_appends()
+    await bench.stop()
+
+
 async def test_shards_without_ids_are_there_all_the_same() -> None:
     bench = Bench(**SHARDS)
     assert bench.coordinator.served.loading == 4
@@ -360,7 +371,7 @@ async def test_a_cut_of_the_log_is_waited_for(
         await truncate(name, offset, owner_epoch)
 
     monkeypatch.setattr(nodes.store, "truncate_before", slow)
-    shard.spawn(shard.trimmer.trim())
+    shard.tasks.start(shard.trimmer.trim())
     await settle()
     leaving = asyncio.create_task(nodes.first.host.give_up(UNIT))
     await settle()

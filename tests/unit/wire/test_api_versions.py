@@ -14,6 +14,19 @@ REPLY = ApiVersionsReply(
 )
 
 
+def test_sg_02_the_versions_of_share_groups() -> None:
+    ranges = {one.api_key: (one.min_version, one.max_version) for one in API_RANGES}
+    assert {key: ranges[key] for key in (76, 77, 78, 79, 90, 91, 92)} == {
+        76: (1, 1),
+        77: (1, 1),
+        78: (1, 2),
+        79: (1, 2),
+        90: (0, 1),
+        91: (0, 0),
+        92: (0, 0),
+    }
+
+
 def test_v0_golden_bytes() -> None:
     assert API_VERSIONS.encode(REPLY, 0).hex(" ", 2) == (
         "0000 0000 0002 000c 0000 0004 0044 0000 0001"

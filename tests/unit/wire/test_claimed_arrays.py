@@ -86,7 +86,9 @@ def cases() -> Iterator[Any]:
 def test_an_array_claims_no_more_items_than_can_follow(api: Api, version: int, path: Path) -> None:
     start, items, rest = cut_out(api, version, path)
     length = bytes((COUNT + 1,)) if api.flexible(version) else pack(">i", COUNT)
-    with pytest.raises(MalformedRequest, match=f"array of {COUNT}.* {len(items) - 1} bytes left"):
+    # An array of int8 is read like bytes.
+    claim = f"(array of {COUNT}|{COUNT} bytes announced).* {len(items) - 1} (bytes )?left"
+    with pytest.raises(MalformedRequest, match=claim):
         api.decode(start + length + items[:-1], 0, version)
     # With all of its bytes the claim is possible; the rest is what follows the array.
     api.decode(start + length + items + rest, 0, version)

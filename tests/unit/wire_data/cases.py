@@ -17,6 +17,7 @@ from tests.unit.wire_data import node_samples as n
 from tests.unit.wire_data import producer_samples as p
 from tests.unit.wire_data import quota_samples as q
 from tests.unit.wire_data import security_samples as s
+from tests.unit.wire_data import share_samples as h
 from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
 
@@ -157,6 +158,22 @@ CASES = (
         (s.describe_tokens, s.describe_tokens_all),
         (s.describe_tokens_reply,),
     ),
+    Case(
+        "share_group_heartbeat",
+        (h.heartbeat, h.heartbeat_bare),
+        (h.heartbeat_reply, h.heartbeat_refused),
+    ),
+    Case("share_group_describe", (h.describe,), (h.describe_reply,)),
+    Case("share_fetch", (h.fetch, h.fetch_bare), (h.fetch_reply,)),
+    Case("share_acknowledge", (h.acknowledge,), (h.acknowledge_reply,)),
+    Case("initialize_share_group_state", (h.initialize,), (h.state_reply,)),
+    Case("read_share_group_state", (h.read,), (h.read_reply,)),
+    Case("write_share_group_state", (h.write,), (h.state_reply,)),
+    Case("delete_share_group_state", (h.delete,), (h.state_reply,)),
+    Case("read_share_group_state_summary", (h.summary,), (h.summary_reply,)),
+    Case("describe_share_group_offsets", (h.describe_offsets,), (h.describe_offsets_reply,)),
+    Case("alter_share_group_offsets", (h.alter_offsets,), (h.alter_offsets_reply,)),
+    Case("delete_share_group_offsets", (h.delete_offsets,), (h.delete_offsets_reply,)),
 )
 
 VERSIONED = [(case, version) for case in CASES for version in case.versions]

@@ -29,6 +29,10 @@ ERROR_OF_THE_WHOLE = {
     "list_partition_reassignments",
     "update_features",
     "describe_client_quotas",
+    "share_fetch",
+    "share_acknowledge",
+    "alter_share_group_offsets",
+    "delete_share_group_offsets",
 }
 """Failures that do not name every item of the request."""
 
@@ -190,6 +194,18 @@ def test_keys_and_ranges() -> None:
         "push_telemetry": (72, 0, 0),
         "list_config_resources": (74, 0, 1),
         "describe_topic_partitions": (75, 0, 0),
+        "share_group_heartbeat": (76, 1, 1),
+        "share_group_describe": (77, 1, 1),
+        "share_fetch": (78, 1, 2),
+        "share_acknowledge": (79, 1, 2),
+        "initialize_share_group_state": (83, 0, 0),
+        "read_share_group_state": (84, 0, 0),
+        "write_share_group_state": (85, 0, 1),
+        "delete_share_group_state": (86, 0, 0),
+        "read_share_group_state_summary": (87, 0, 1),
+        "describe_share_group_offsets": (90, 0, 1),
+        "alter_share_group_offsets": (91, 0, 0),
+        "delete_share_group_offsets": (92, 0, 0),
     }
     for case in CASES:
         assert (

@@ -44,6 +44,11 @@ class GroupSpec(Protocol):
         """Whether the current target gives the partition to some member."""
         ...
 
+    def is_assignable(self, topic_id: TopicId, partition: int) -> bool:
+        """Whether a member may get the partition now. False only in share groups, for partitions
+        whose state is not initialized yet (KIP-932)."""
+        ...
+
 
 class TopicDescriber(Protocol):
     """The topics that an assignor gets, as they were at one moment."""

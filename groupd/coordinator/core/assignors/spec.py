@@ -7,7 +7,7 @@ Members are ascending by id, the canonical order (docs/spec/assignors.md#2). The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 from groupd.coordinator.core.assignors.api import (
@@ -29,9 +29,11 @@ class AssignmentSpec:
     unit, or None if that is unknown. An assignor may be free to choose who gets partitions that no
     member has. It then chooses the members that send the next heartbeats, because these get the
     partitions first (ADR 25).
+
+    `assignable`: the partitions that members may get, by topic; None = all.
     """
 
-    __slots__ = ("_assigned", "_members", "_subscription_type", "next_heartbeat")
+    __slots__ = ("_assignable", "_assigned", "_members", "_subscription_type", "next_heartbeat")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class AssignmentSpec:
         *,
         keep_order: bool = False,
         next_heartbeat: Callable[[str], int] | None = None,
+        assignable: Mapping[TopicId, Container[int]] | None = None,
     ) -> None:
         ids = list(members)
         if not keep_order and (ordered := sorted(ids)) != ids:
@@ -47,6 +50,7 @@ class AssignmentSpec:
         self._members = members
         self._subscription_type = subscription_type
         self.next_heartbeat = next_heartbeat
+        self._assignable = assignable
         self._assigned: dict[TopicId, set[int]] | None = None
 
     @property
@@ -61,6 +65,9 @@ class AssignmentSpec:
         if self._assigned is None:
             self._assigned = _inverted(self._members.values())
         return partition in self._assigned.get(topic_id, ())
+
+    def is_assignable(self, topic_id: TopicId, partition: int) -> bool:
+        return self._assignable is None or partition in self._assignable.get(topic_id, ())
 
 
 def _inverted(members: Iterable[MemberSpec]) -> dict[TopicId, set[int]]:

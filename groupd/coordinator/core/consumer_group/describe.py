@@ -6,18 +6,18 @@ durable, so that no client sees what may still be lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.described import may_describe, named_partitions
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.shard_requests import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     Instant,
-    Operation,
     Outcome,
     RequestContext,
     Resource,
@@ -27,7 +27,6 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
-    NamedTopicPartitions,
 )
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 from groupd.protocol.messages.lazily import Lazily
@@ -61,7 +60,8 @@ def describe(
             group_id, ErrorCode.GROUP_ID_NOT_FOUND, missing if group is None else known
         )
     members = [group.members[member_id] for member_id in group.sorted_member_ids()]
-    if not _may_describe_topics(context, group, members, state.image):
+    restricted = context.access.restricted
+    if restricted and not may_describe(context, _shown_topics(group, members), state.image):
         return DescribedConsumerGroup(
             group_id,
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -109,39 +109,15 @@ def _member(
         client_host=member.client_host,
         subscribed_topic_names=member.subscribed_topic_names,
         subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_named(held, image),
-        target_assignment=_named(targets.get(member.member_id, NO_TARGET), image),
+        assignment=named_partitions(held, image),
+        target_assignment=named_partitions(targets.get(member.member_id, NO_TARGET), image),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
 
-def _named(
-    partitions: Mapping[TopicId, Iterable[int]], image: MetadataImage
-) -> tuple[NamedTopicPartitions, ...]:
-    """The partitions with the names of their topics; topics that do not exist any more are left
-    out."""
-    return tuple(
-        NamedTopicPartitions(
-            topic_id, image.by_id[topic_id].name, tuple(sorted(partitions[topic_id]))
-        )
-        for topic_id in sorted(partitions)
-        if topic_id in image.by_id
-    )
-
-
-def _may_describe_topics(
-    context: RequestContext,
-    group: ConsumerGroup,
-    members: list[ConsumerGroupMember],
-    image: MetadataImage,
-) -> bool:
-    if not context.access.restricted:
-        return True
+def _shown_topics(group: ConsumerGroup, members: list[ConsumerGroupMember]) -> set[TopicId]:
     found: set[TopicId] = set()
     for member in members:
         target = group.targets.get(member.member_id, NO_TARGET)
         found.update(member.assigned, member.pending_revocation, target)
-    topics = {image.by_id[topic_id].name for topic_id in found if topic_id in image.by_id}
-    # Every topic is checked, so that the audit log names all that are hidden.
-    seen = [context.allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in sorted(topics)]
-    return all(seen)
+    return found

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.group import REBALANCE, ConsumerGroup
-from groupd.coordinator.core.consumer_group.indexes import increment
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.consumer_group.timers import cancel_member
+from groupd.coordinator.core.counts import increment
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes, move, move_all
+from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
+from groupd.coordinator.core.counts import move, move_all
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant, Outcome

@@ -31,10 +31,10 @@ from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import TargetSource, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.deadlines import OFF, Deadline
+from groupd.coordinator.core.epochs import is_refresh_due
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext

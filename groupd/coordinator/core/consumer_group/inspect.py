@@ -32,9 +32,9 @@ from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
-    is_refresh_due,
     metadata_hash,
 )
+from groupd.coordinator.core.epochs import is_refresh_due
 from groupd.coordinator.core.group_type import Holding, MemberIdentity
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import LISTED_MAX, Pace, Pairs, Steps, smallest

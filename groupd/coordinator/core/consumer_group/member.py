@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -23,9 +22,6 @@ LEAVE_STATIC_EPOCH = -2
 
 PartitionEpochs = Mapping[TopicId, Mapping[int, int]]
 """Topic id -> partition -> assignment epoch (KIP-1251). There are no empty inner maps."""
-
-NAMES_KEPT = 256
-"""How many subscriptions are remembered, so that members can share them."""
 
 NO_PARTITION_EPOCHS: PartitionEpochs = {}
 """Shared by the many members that have nothing to revoke."""
@@ -133,13 +129,6 @@ class ConsumerGroupMember(Struct):
 
 UNKNOWN_MEMBER = ConsumerGroupMember("")
 """A member of which no record is known yet."""
-
-
-@lru_cache(maxsize=NAMES_KEPT)
-def canonical_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Topic names in the form that members and records hold: sorted, each once. Members with the
-    same subscription share one tuple."""
-    return tuple(sorted(set(names)))
 
 
 def topic_partitions(epochs: PartitionEpochs) -> tuple[TopicPartitions, ...]:

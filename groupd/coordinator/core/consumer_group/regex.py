@@ -20,8 +20,8 @@ from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
-    schedule_refresh,
 )
+from groupd.coordinator.core.epochs import schedule_refresh
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.slices import Steps, chunks

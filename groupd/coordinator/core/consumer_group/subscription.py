@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.indexes import move
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.counts import move
+from groupd.coordinator.core.epochs import refresh_soon
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, topics_hash
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
@@ -110,34 +111,13 @@ class EffectiveSubscription:
         return frozenset(by_name[name].topic_id for name in names if name in by_name)
 
 
-REFRESH_INTERVAL_MS = 2**31 - 1
-
-
-def is_refresh_due(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether the metadata of the group's topics must be looked at again: the deadline has passed,
-    or the group epoch is below the one noted at the last refresh, because the write of that epoch
-    failed."""
-    return (
-        now.monotonic_ms >= group.refresh_deadline_ms
-        or group.group_epoch < group.refresh_deadline_epoch
-    )
-
-
-def schedule_refresh(group: ConsumerGroup, group_epoch: int, now: Instant) -> None:
-    """Soft state: note that the group has just been refreshed; its epoch is `group_epoch` after
-    that."""
-    group.refresh_deadline_ms = now.monotonic_ms + REFRESH_INTERVAL_MS
-    group.refresh_deadline_epoch = group_epoch
-
-
 def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcome:
     """Let the next heartbeat refresh every group that subscribes to a topic which the delta
     touches. Soft state."""
-    touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
+    touched = delta.touched()
     if not touched:
         return Outcome()
     for group in state.groups.values():
         if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, touched)):
-            group.refresh_deadline_ms = 0
-            group.refresh_deadline_epoch = 0
+            refresh_soon(group)
     return Outcome()

@@ -33,6 +33,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
+from groupd.coordinator.core.assignors.run import assigned_steps
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.configs import (
@@ -48,6 +49,7 @@ from groupd.coordinator.core.consumer_group.member import (
 )
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import EffectiveSubscription
+from groupd.coordinator.core.epochs import is_next_target_due
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Steps, run_through
@@ -84,16 +86,9 @@ def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignm
 
 
 def is_target_due(state: ShardState, group: ConsumerGroup, group_epoch: int, now: Instant) -> bool:
-    """Whether the target of `group_epoch` is missing and the assignment interval (KIP-1263) lets it
-    be computed now. If the last target is dated in the future, the clock was set back; then the
-    target is due at once."""
-    if group.assignment_epoch >= group_epoch:
-        return False
+    """`is_next_target_due` with the assignment interval of the group."""
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
-    last_ms = group.assignment_timestamp_ms
-    if not last_ms or not interval_ms or now.wall_ms < last_ms:
-        return True
-    return now.wall_ms >= last_ms + interval_ms
+    return is_next_target_due(group, group_epoch, interval_ms, now)
 
 
 class GroupSnapshot:
@@ -199,15 +194,7 @@ def compute(
         members, snapshot.subscription_type(), keep_order=True, next_heartbeat=next_heartbeat
     )
     topics = ImageDescriber(snapshot.image)
-    try:
-        result = yield from _assign_steps(assignor, spec, topics)
-        yield
-        targets = yield from check_steps(result, spec, topics)
-    except AssignorError as error:
-        raise AssignorFailed(name, str(error)) from error
-    except Exception as error:
-        # A plug-in may raise anything. Only this operation fails, not the shard.
-        raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
+    targets = yield from assigned_steps(assignor, name, spec, topics, check_steps)
     changed: dict[str, Assignment] = {}
     for count, (member_id, target) in enumerate(targets.items()):
         # A member without a stored target needs a record even if its new target is empty.
@@ -217,17 +204,6 @@ def compute(
         if count % SLICE_MEMBERS == 0:
             yield
     return changed
-
-
-def _assign_steps(
-    assignor: PartitionAssignor, spec: AssignmentSpec, topics: ImageDescriber
-) -> Steps[Mapping[str, Assignment]]:
-    """Runs `assign_steps`, which is optional, in slices, or else `assign` in one go."""
-    steps = getattr(assignor, "assign_steps", None)
-    if steps is None:
-        return assignor.assign(spec, topics)
-    result: Mapping[str, Assignment] = yield from steps(spec, topics)
-    return result
 
 
 def install(

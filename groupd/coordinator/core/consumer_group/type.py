@@ -8,7 +8,6 @@ from groupd.coordinator.core.consumer_group import (
     fence,
     heartbeat,
     inspect,
-    log_views,
     regex,
     replay,
     shared_target,
@@ -25,6 +24,11 @@ from groupd.coordinator.core.consumer_group.group import (
 )
 from groupd.coordinator.core.consumer_group.soft_state import SoftState
 from groupd.coordinator.core.group_type import GroupType, Meter
+from groupd.coordinator.core.log_views import (
+    EpochLogViews,
+    current_member_problems,
+    group_problems,
+)
 from groupd.coordinator.core.shard_requests import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -34,6 +38,8 @@ from groupd.protocol.records.schema import (
     ConsumerGroupMetadataKey,
     ConsumerGroupTargetMetadataKey,
 )
+
+_VIEWS = EpochLogViews(TYPE_NAME)
 
 CONSUMER = GroupType(
     name=TYPE_NAME,
@@ -69,14 +75,14 @@ CONSUMER = GroupType(
     owned_partitions=inspect.owned_partitions,
     what_if=what_if.WHAT_IF,
     logged={
-        ConsumerGroupMemberMetadataKey: log_views.member_metadata,
-        ConsumerGroupMetadataKey: log_views.group_metadata,
-        ConsumerGroupCurrentMemberKey: log_views.current_member,
+        ConsumerGroupMemberMetadataKey: _VIEWS.member_metadata,
+        ConsumerGroupMetadataKey: _VIEWS.group_metadata,
+        ConsumerGroupCurrentMemberKey: _VIEWS.current_member,
     },
     epochs={
         ConsumerGroupMetadataKey: ("group epoch", "epoch"),
         ConsumerGroupTargetMetadataKey: ("target epoch", "assignment_epoch"),
     },
-    record_problems={ConsumerGroupCurrentMemberKey: log_views.current_member_problems},
-    group_problems=log_views.group_problems,
+    record_problems={ConsumerGroupCurrentMemberKey: current_member_problems},
+    group_problems=group_problems,
 )

@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from groupd.coordinator.core.consumer_group import events, records, regex
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import Resolved
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.regex import RegexChange
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
-    is_refresh_due,
     metadata_hash,
     preferred_assignor,
     preferred_assignor_after,
-    schedule_refresh,
 )
+from groupd.coordinator.core.epochs import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.topic_names import canonical_names
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.records.schema import Record

@@ -20,7 +20,7 @@ from groupd.coordinator.core.consumer_group.lookup import (
     check_size,
     replacement,
 )
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_member
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
@@ -34,6 +34,7 @@ from groupd.coordinator.core.interop.embedded_protocol import (
     subscription_of,
 )
 from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.topic_names import canonical_names
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.consumer_protocol import (
     EmbeddedSubscription,

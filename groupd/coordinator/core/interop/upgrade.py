@@ -30,7 +30,6 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
-    canonical_names,
 )
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
@@ -46,6 +45,7 @@ from groupd.coordinator.core.interop.embedded_protocol import (
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import Pace, Steps, run_through, sorted_in_steps
 from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.topic_names import canonical_names
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.consumer_protocol import (
     EmbeddedSubscription,

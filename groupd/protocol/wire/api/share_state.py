@@ -65,6 +65,7 @@ def _api(
         struct(request, "group_id:string topics:[]topic", topic=topics(partition)),
         struct(ShareStateReply, "topics:[]topic", topic=topics(result)),
         _failure(failed),
+        lane="share-state",
     )
 
 

@@ -30,7 +30,13 @@ class SharedTables:
         self.nodes: dict[int, NodeState] = {}
         self.units: dict[Unit, UnitState] = {}
         self.version = 0
-        there = NodeFacts(THERE, (("PLAINTEXT", "there", 9092),), lease_ms=LEASE_MS)
+        self.level = 1
+        self.upgrade(2)
+
+    def upgrade(self, level: int) -> None:
+        """Node 2 supports this level from now on."""
+        listeners = (("PLAINTEXT", "there", 9092),)
+        there = NodeFacts(THERE, listeners, lease_ms=LEASE_MS, level=level)
         self.nodes[THERE] = NodeState(there, 1, LEASE_MS, 0)
 
     async def draw_node_id(self) -> int:
@@ -48,6 +54,7 @@ class SharedTables:
             for number in range(count):
                 unit = Unit(kind, number)
                 self.units.setdefault(unit, UnitState(unit, None, None, 0))
+        self.level = max(self.level, min(one.facts.level for one in self.nodes.values()))
         wanted = decide(list(self.nodes.values()), list(self.units.values()))
         self._change({unit: {"wanted": wanted.get(unit)} for unit in self.units})
         return self._state()
@@ -83,9 +90,8 @@ class SharedTables:
         leaving = [one for one in self.units.values() if one.owner == THERE and one.wanted != THERE]
         self._change({one.unit: {"owner": None} for one in leaving})
         self._give(THERE)
-        return ClusterState(
-            tuple(self.nodes.values()), tuple(self.units.values()), self.version, 0, "1"
-        )
+        nodes, units = tuple(self.nodes.values()), tuple(self.units.values())
+        return ClusterState(nodes, units, self.version, 0, "1", self.level)
 
     def _give(self, node_id: int) -> None:
         free = [one for one in self.units.values() if (one.owner, one.wanted) == (None, node_id)]

@@ -16,10 +16,11 @@ public final class Main {
             case "consume" -> ConsumeCommand.run(options);
             case "produce" -> ProduceCommand.run(options);
             case "process" -> ProcessCommand.run(options);
+            case "share" -> ShareCommand.run(options);
             case "admin" -> AdminCommand.run(options);
             case "tools" -> ToolsCommand.run();
             default -> {
-                System.err.println("usage: tools | consume | produce | process | admin --bootstrap HOST:PORT ...");
+                System.err.println("usage: tools | consume | produce | process | share | admin --bootstrap HOST:PORT ...");
                 System.exit(2);
             }
         }

@@ -1,0 +1,154 @@
+"""The acknowledgements of a ShareFetch or ShareAcknowledge (docs/spec/share-group.md#4.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from groupd.coordinator.core.slices import Pace
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.share_partitions.acknowledgements import check_batches
+from groupd.coordinator.share_partitions.counts import ShareCounts
+from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
+from groupd.coordinator.share_partitions.leaders import ShareLeaders
+from groupd.coordinator.share_partitions.share_partition import Durable
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.share_fetch import AcknowledgedTopic, AcknowledgementBatch
+
+ACKNOWLEDGEMENTS_MAX = 250_000
+"""The most batches and types of acknowledgements in one request. A partition beyond them is
+refused."""
+
+_NOT_READ = "No member has read records of this share-partition here."
+
+ShareKey = tuple[TopicId, int]
+"""(topic id, partition)"""
+
+ShareResults = dict[ShareKey, ApiError | None]
+"""By partition: None if its acknowledgements are durable."""
+
+
+class AcknowledgementsUnderWay:
+    """Acknowledgements that were applied, and wait until they are durable."""
+
+    def __init__(self) -> None:
+        self.results: ShareResults = {}
+        self._pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
+
+    def add(self, key: ShareKey, durable: Durable, batches: Sequence[AcknowledgementBatch]) -> None:
+        self.results[key] = None
+        self._pending[key] = durable, batches
+
+    async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
+        """Wait until all are durable or undone."""
+        for key, (durable, batches) in self._pending.items():
+            # If the client is gone this wait is cancelled, but not the change.
+            self.results[key] = error = await asyncio.shield(durable)
+            if pace.due():
+                await pace.turn()
+            if error is None:
+                counts.acknowledged += _by_type(batches)
+        return self.results
+
+
+class Acknowledging:
+    """Applies acknowledgements."""
+
+    def __init__(self, leaders: ShareLeaders, plane: DataPlane, clock: Clock) -> None:
+        self._leaders = leaders
+        self._plane = plane
+        self._clock = clock
+
+    async def begin(
+        self,
+        context: RequestContext,
+        group_id: str,
+        member_id: str,
+        topics: Iterable[AcknowledgedTopic],
+        settings: ShareGroupSettings,
+        pace: Pace,
+        *,
+        is_renew_ack: bool,
+    ) -> AcknowledgementsUnderWay:
+        """Apply what a request acknowledges. A partition without acknowledgements has a result only
+        if others have some."""
+        named = await _merged(topics, pace)
+        under_way = AcknowledgementsUnderWay()
+        renew_until_ms = None
+        if is_renew_ack and settings.may_renew:
+            renew_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
+        empty: list[ShareKey] = []
+        applied, left = False, ACKNOWLEDGEMENTS_MAX
+        for key, batches in named.items():
+            left -= len(batches) + sum([len(batch.types) for batch in batches])
+            if pace.due():
+                await pace.turn()
+            try:
+                self._check(context, key, batches, left, is_renew_ack=is_renew_ack)
+                if not batches:
+                    empty.append(key)
+                    continue
+                applied = True
+                share = self._leaders.get(group_id, key)
+                if share is None:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_READ)
+                durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
+                under_way.add(key, durable, batches)
+            except ApiError as error:
+                under_way.results[key] = error
+        if applied:
+            under_way.results.update(dict.fromkeys(empty))
+        return under_way
+
+    def _check(
+        self,
+        context: RequestContext,
+        key: ShareKey,
+        batches: Sequence[AcknowledgementBatch],
+        left: int,
+        *,
+        is_renew_ack: bool,
+    ) -> None:
+        """Raises ApiError UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_AUTHORIZATION_FAILED,
+        UNKNOWN_TOPIC_OR_PARTITION, in this order."""
+        topic_id, partition = key
+        if self._plane.catalogue.topic_by_id(topic_id) is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if left < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
+        check_batches(batches, context.api_version, is_renew_ack)
+        self._plane.partitions.resolve(
+            "",
+            topic_id,
+            partition,
+            lambda name: context.allows(Operation.READ, Resource.TOPIC, name),
+            by_id=True,
+        )
+
+
+async def _merged(
+    topics: Iterable[AcknowledgedTopic], pace: Pace
+) -> dict[ShareKey, list[AcknowledgementBatch]]:
+    """The acknowledgements by partition. Topics and partitions may come several times."""
+    named: dict[ShareKey, list[AcknowledgementBatch]] = {}
+    for topic in topics:
+        for one in topic.partitions:
+            if pace.due():
+                await pace.turn()
+            named.setdefault((topic.topic_id, one.partition), []).extend(one.batches)
+    return named
+
+
+def _by_type(batches: Iterable[AcknowledgementBatch]) -> Counter[int]:
+    """How many records were acknowledged with each type."""
+    found: Counter[int] = Counter()
+    for batch in batches:
+        if len(batch.types) == 1:
+            found[batch.types[0]] += batch.last_offset - batch.first_offset + 1
+        else:
+            found.update(batch.types)
+    return found

@@ -1,0 +1,152 @@
+"""How records are acquired: how many, where they are divided, and what is delivered alone
+(docs/spec/share-group.md#4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+
+from msgspec import Struct
+
+from groupd.coordinator.share_partitions.locks import RecordLock, joined
+from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRun, OffsetRuns
+from groupd.protocol.messages.share_fetch import RECORD_LIMIT, AcquiredRecords
+from groupd.protocol.messages.share_state import AVAILABLE
+
+LogBatch = tuple[int, int]
+"""First and last offset of a record batch of the log."""
+
+
+class Acquisition(Struct, frozen=True):
+    """What a member asks of one share-partition. `max_records`: what is left of the request's
+    budget; `acquire_mode`: BATCH_OPTIMIZED or RECORD_LIMIT (KIP-1206). `max_record_locks`,
+    `delivery_count_limit`: settings of the group. `lock_until_ms`: when the locks end."""
+
+    member_id: str
+    max_records: int
+    batch_size: int
+    acquire_mode: int
+    max_record_locks: int
+    delivery_count_limit: int
+    lock_until_ms: int
+
+
+class Taking:
+    """One acquisition while it goes on. `left`: how many records may be added to `acquired`."""
+
+    __slots__ = ("_asked", "_found", "_lock", "_runs", "acquired", "left")
+
+    def __init__(
+        self, asked: Acquisition, found: Sequence[LogBatch], runs: OffsetRuns, left: int
+    ) -> None:
+        self._asked = asked
+        self._found = found
+        self._runs = runs
+        self._lock = RecordLock(asked.member_id, asked.lock_until_ms, (), 0)
+        self.left = left
+        self.acquired: list[AcquiredRecords] = []
+
+    def lock(self) -> RecordLock:
+        """The lock on all that was acquired."""
+        self._lock.ranges = joined((one.first_offset, one.last_offset) for one in self.acquired)
+        self._lock.held = sum(last - first + 1 for first, last in self._lock.ranges)
+        return self._lock
+
+    def take(self, first: int, last: int, gap: int | None) -> None:
+        """Acquire from `first` to `last`: batches in flight, the holes between them from `gap` on,
+        and what is behind. `gap` None: no holes, they have no records."""
+        new = first
+        batches = groupby(self._runs.between(first, last), attrgetter("batch_first"))
+        for batch in [list(runs) for _, runs in batches]:
+            if gap is not None and max(new, gap) < batch[0].first:
+                self._take_new(max(new, gap), batch[0].first - 1)
+                if self.left <= 0:
+                    return
+            if not self._take_batch(batch, first, last) or self.left <= 0:
+                return
+            new = batch[-1].last + 1
+        if new <= last:
+            self._take_new(new, last)
+
+    def _take_new(self, first: int, last: int) -> None:
+        """Acquire offsets that are not in flight: whole batches of the log, up to the one that
+        reaches the limit. RECORD_LIMIT acquires no more than the limit, and leaves the rest of the
+        batch AVAILABLE."""
+        limit = first + self.left - 1
+        if limit < last:
+            last = min(last, self._end_of_log_batch(limit))
+        if self._asked.acquire_mode == RECORD_LIMIT:
+            self._add_new(first, min(limit, last), last)
+            return
+        size = max(1, self._asked.batch_size)
+        for base, _ in self._found:
+            if base > last:
+                break
+            if base - first >= size:
+                before = base - 1
+                self._add_new(first, before, before)
+                first = base
+        self._add_new(first, last, last)
+
+    def _end_of_log_batch(self, offset: int) -> int:
+        for base, last in self._found:
+            if base <= offset <= last:
+                return last
+        return offset
+
+    def _add_new(self, first: int, last: int, batch_last: int) -> None:
+        self._runs.add(OffsetRun(first, last, first, batch_last, ACQUIRED, 1, None, self._lock))
+        if last < batch_last:
+            self._runs.add(OffsetRun(last + 1, batch_last, first, batch_last, AVAILABLE, 0))
+        self.acquired.append(AcquiredRecords(first, last, 1))
+        self.left -= last - first + 1
+
+    def _take_batch(self, batch: Sequence[OffsetRun], first: int, last: int) -> bool:
+        """Acquire what is AVAILABLE from `first` to `last` of a batch that is in flight. Returns
+        whether this acquisition may go on behind it.
+
+        Records that were delivered often may be bad. So that they do not use up the deliveries of
+        others, they are acquired alone: from half of the delivery limit on the fewer of a batch at
+        a time the more often they were delivered, and one by one before their last delivery."""
+        available = [run for run in batch if run.available]
+        if not available:
+            return True
+        limit = self._asked.delivery_count_limit
+        often = max(2, (limit + 1) // 2)
+        throttled = max(run.delivery_count for run in available) >= often
+        if throttled and self.acquired:
+            return False
+        most = self.left if self._asked.acquire_mode == RECORD_LIMIT else last - first + 1
+        capped = False
+        got = 0
+        for run in available:
+            count = run.delivery_count
+            if limit > 2 and count == limit - 1:
+                if got:
+                    break
+                most = 1
+            elif count >= often and not capped:
+                capped = True
+                size = run.batch_last - run.batch_first + 1
+                most = min(most, max(1, size >> (count - often + 1)))
+            if got >= most:
+                break
+            run_first = max(first, run.first)
+            run_last = min(last, run.last, run_first + most - got - 1)
+            self._take_again(run_first, run_last, got > 0)
+            got += run_last - run_first + 1
+        return not throttled
+
+    def _take_again(self, first: int, last: int, same_batch: bool) -> None:
+        (run,) = self._runs.exactly(first, last)
+        run.state = ACQUIRED
+        run.delivery_count = count = run.delivery_count + 1
+        run.lock = self._lock
+        self.left -= last - first + 1
+        if same_batch:
+            before = self.acquired[-1]
+            if before.last_offset + 1 == first and before.delivery_count == count:
+                self.acquired[-1] = AcquiredRecords(before.first_offset, last, count)
+                return
+        self.acquired.append(AcquiredRecords(first, last, count))

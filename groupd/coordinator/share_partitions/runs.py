@@ -1,0 +1,187 @@
+"""The offsets in flight of one share-partition: a sorted list of runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from operator import attrgetter
+
+from msgspec import Struct
+
+from groupd.coordinator.share_partitions.locks import RecordLock
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE, ShareStateBatch
+
+ACQUIRED = 1
+"""The state of a record that a member holds. It is never stored; the other states are numbered as
+in the durable state (docs/spec/share-group.md#4.5)."""
+
+_FIRST, _LAST = attrgetter("first"), attrgetter("last")
+
+
+class DeliveryEnd(Enum):
+    """How the delivery of a record ended. ACCEPTED leads to ACKNOWLEDGED, the others to
+    ARCHIVED."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    LIMIT = "delivery limit"
+    GAP = "gap"
+    """There is no record with this offset, or none for the consumer."""
+    LOG_START = "log start"
+    ABORTED = "aborted"
+
+
+class OffsetRun(Struct, eq=False, gc=False):
+    """Neighbouring offsets that share all of this. `batch_first`, `batch_last`: the batch which
+    they were acquired with first, or stored with; a batch is divided into runs only where its
+    offsets differ. `end`: None if the state is not an end, or was loaded. `write`: the number
+    of the write that is to make `state` durable, 0 if there is none. `lock`: kept until then."""
+
+    first: int
+    last: int
+    batch_first: int
+    batch_last: int
+    state: int
+    delivery_count: int
+    end: DeliveryEnd | None = None
+    lock: RecordLock | None = None
+    write: int = 0
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def available(self) -> bool:
+        return self.state == AVAILABLE and not self.write
+
+    @property
+    def complete(self) -> bool:
+        """It will not be delivered any more."""
+        return self.state == ACKNOWLEDGED or self.state == ARCHIVED
+
+    def continued_by(self, other: OffsetRun) -> bool:
+        """Whether `other` follows without a hole, in the same batch, and is equal."""
+        return (
+            self.last + 1 == other.first
+            and self.batch_first == other.batch_first
+            and self.state == other.state
+            and self.delivery_count == other.delivery_count
+            and self.lock is other.lock
+            and self.write == other.write
+            and self.end is other.end
+        )
+
+
+class OffsetRuns:
+    """Runs in the order of their offsets; they do not overlap. Offsets between them are holes. A
+    look-up takes logarithmic time; a change also moves what is behind it in memory."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: list[OffsetRun] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[OffsetRun]:
+        return iter(self._runs)
+
+    def __getitem__(self, index: int) -> OffsetRun:
+        return self._runs[index]
+
+    def starting_at(self, offset: int) -> Iterator[OffsetRun]:
+        """The runs that have an offset at or after this one."""
+        for index in range(bisect_left(self._runs, offset, key=_LAST), len(self._runs)):
+            yield self._runs[index]
+
+    def between(self, first: int, last: int) -> list[OffsetRun]:
+        """The runs that have an offset from `first` to `last`."""
+        runs = self._runs
+        begin = bisect_left(runs, first, key=_LAST)
+        if begin < len(runs) and runs[begin].last == last:
+            return runs[begin : begin + 1]
+        return runs[begin : bisect_right(runs, last, lo=begin, key=_FIRST)]
+
+    def exactly(self, first: int, last: int) -> list[OffsetRun]:
+        """As `between`, after the runs at both ends were cut, so that no offset is outside."""
+        found = self.between(first, last)
+        if found and (found[0].first < first or found[-1].last > last):
+            self.cut((first, last + 1))
+            found = self.between(first, last)
+        return found
+
+    def cut(self, bounds: Sequence[int]) -> None:
+        """Divide the runs so that none begins before and ends at or after one of these offsets,
+        which are sorted."""
+        runs = self._runs
+        begin = bisect_left(runs, bounds[0], key=_LAST)
+        end = bisect_right(runs, bounds[-1], lo=begin, key=_FIRST)
+        pieces: list[OffsetRun] = []
+        offsets = iter(bounds)
+        bound = next(offsets, None)
+        for run in runs[begin:end]:
+            while bound is not None and bound <= run.last:
+                if bound > run.first:
+                    pieces.append(
+                        OffsetRun(
+                            run.first,
+                            bound - 1,
+                            run.batch_first,
+                            run.batch_last,
+                            run.state,
+                            run.delivery_count,
+                            run.end,
+                            run.lock,
+                            run.write,
+                        )
+                    )
+                    run.first = bound
+                bound = next(offsets, None)
+            pieces.append(run)
+        if len(pieces) > end - begin:
+            runs[begin:end] = pieces
+
+    def join(self, first: int, last: int) -> None:
+        """Make one run of equal neighbours from `first` to `last`, and of those beside them."""
+        runs = self._runs
+        begin = max(0, bisect_left(runs, first, key=_LAST) - 1)
+        end = bisect_right(runs, last, lo=begin, key=_FIRST) + 1
+        joined: list[OffsetRun] = []
+        for run in runs[begin:end]:
+            if joined and joined[-1].continued_by(run):
+                joined[-1].last = run.last
+            else:
+                joined.append(run)
+        if len(joined) < len(runs[begin:end]):
+            runs[begin:end] = joined
+
+    def add(self, run: OffsetRun) -> None:
+        """Its offsets are in no other run."""
+        if not self._runs or self._runs[-1].last < run.first:
+            self._runs.append(run)
+        else:
+            self._runs.insert(bisect_left(self._runs, run.first, key=_LAST), run)
+
+    def drop_first(self, count: int) -> list[OffsetRun]:
+        dropped = self._runs[:count]
+        del self._runs[:count]
+        return dropped
+
+
+def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:
+    """The durable form of these runs, which are in order: neighbours with the same state and count
+    are one batch."""
+    batches: list[ShareStateBatch] = []
+    first = last = state = count = -1
+    for run in runs:
+        if run.first == last + 1 and run.state == state and run.delivery_count == count:
+            last = run.last
+            continue
+        if first >= 0:
+            batches.append(ShareStateBatch(first, last, state, count))
+        first, last, state, count = run.first, run.last, run.state, run.delivery_count
+    if first >= 0:
+        batches.append(ShareStateBatch(first, last, state, count))
+    return tuple(batches)

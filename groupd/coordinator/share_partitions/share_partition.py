@@ -1,0 +1,486 @@
+"""A share-partition at its leader: how the state of its records (`in_flight`) is loaded, and how
+changes of it are made durable (docs/spec/share-group.md#4.2).
+
+Changes are written one after the other. Those that come while a write is under way go together with
+the next one. A change counts only once it is durable; if it cannot be written it is undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from groupd.coordinator.persister import Persister
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
+from groupd.coordinator.share_partitions.counts import ShareCounts, ShareEvent
+from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
+from groupd.coordinator.share_partitions.in_flight import (
+    DeadLetters,
+    FinishedRecords,
+    InFlightRecords,
+    InvalidShareState,
+    PendingWrite,
+    without,
+)
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partition_queries import TimeSearch
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.share_fetch import AcknowledgementBatch, AcquiredRecords
+from groupd.protocol.messages.share_state import (
+    AVAILABLE,
+    NO_OFFSET,
+    AskedShareState,
+    ReadShareGroupStateRequest,
+    ReadShareState,
+    ShareStateReply,
+    ShareStateResult,
+    ShareStateTopic,
+    WriteShareGroupStateRequest,
+    WrittenShareState,
+)
+from groupd.storage.log import LogError
+
+log = structlog.get_logger("groupd.share")
+
+_NOT_READY = ErrorCode.COORDINATOR_NOT_AVAILABLE
+_FENCED = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_SEEN_BY_MEMBERS = {
+    ErrorCode.NONE: ErrorCode.NONE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _NOT_READY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: _NOT_READY,
+    ErrorCode.NOT_COORDINATOR: _NOT_READY,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: _FENCED,
+    ErrorCode.FENCED_STATE_EPOCH: _FENCED,
+}
+"""Codes of the persister -> what members get; UNKNOWN_SERVER_ERROR for all others."""
+
+_GONE = frozenset({_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Errors of a write after which the share-partition is loaded anew."""
+
+
+Bury = Callable[["SharePartition", Sequence[DeadLetters]], Awaitable[None]]
+
+
+class ShareSurroundings(Struct, frozen=True):
+    """What a share-partition needs. `settings(group id)`: the settings of a group, as they are now.
+    `start(work)`: runs a coroutine as a task. `settled`: called with a share-partition that was
+    loaded, or has nothing more to write. `bury(letters)`: returns when records are in the
+    dead-letter queue, or cannot be put there."""
+
+    persister: Persister
+    clock: Clock
+    search: TimeSearch
+    settings: Callable[[str], ShareGroupSettings]
+    counts: ShareCounts
+    start: Callable[[Coroutine[Any, Any, None]], None]
+    settled: Callable[[SharePartition], None]
+    bury: Bury
+
+
+Durable = asyncio.Future[ApiError | None]
+"""Done when a change is durable (None) or has been undone (the error)."""
+
+
+class _ShareChange(Struct, frozen=True):
+    """A change that is to be written. `release`: what to call it for people if it makes records
+    available."""
+
+    write: PendingWrite
+    durable: Durable
+    release: str
+
+
+class SharePartition:
+    """What one share group has of one partition; a `long_polls.Watchable`. It begins to load when
+    it is made: until then, and if that fails, `records` is None.
+
+    `closed`: it is not used any more; look it up anew. `error`: why it could not be loaded.
+    `moved(self)` is called when a lock has changed. `before`: the one in whose place it comes, if
+    changes of that one may still be on their way to the persister. They are written at the same
+    leader epoch, so this one is loaded after them.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        partition: PartitionLog,
+        around: ShareSurroundings,
+        moved: Callable[[SharePartition], None],
+        before: SharePartition | None,
+    ) -> None:
+        self.group_id = group_id
+        self.partition = partition
+        self.records: InFlightRecords | None = None
+        self.closed = False
+        self.error: ApiError | None = None
+        self.lock_timeouts = 0
+        self.bytes_per_record = 0.0
+        """The average of the last reading."""
+        self._is_read = self._is_missed = False
+        self._around = around
+        self._moved = moved
+        self._leader_epoch = partition.epochs.latest
+        self._state_epoch = 0
+        self._wakes = 0
+        self._waiters: dict[asyncio.Event, None] = {}
+        self._unwritten: list[_ShareChange] = []
+        self._burials = 0
+        self._written = asyncio.Event()
+        self._written.set()
+        around.start(self._load(before))
+
+    # Waiting for records ------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        return self.partition.high_watermark + self._wakes
+
+    def add_waiter(self, event: asyncio.Event) -> None:
+        self.partition.add_waiter(event)
+        self._waiters[event] = None
+
+    def remove_waiter(self, event: asyncio.Event) -> None:
+        self.partition.remove_waiter(event)
+        self._waiters.pop(event, None)
+
+    def wake(self) -> None:
+        """Let waiting requests look again."""
+        self._wakes += 1
+        for event in self._waiters:
+            event.set()
+
+    # Life ---------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost with it but what is durable: no record is locked, and no
+        change is on its way."""
+        records = self.records
+        if records is None or self.writes or self._burials:
+            return False
+        return records.next_lock_ms is None
+
+    @property
+    def writes(self) -> bool:
+        """Whether changes are on their way to the persister."""
+        return not self._written.is_set()
+
+    async def written(self) -> None:
+        """Wait until no change is on its way to the persister."""
+        await self._written.wait()
+
+    def close(self, error: ApiError | None = None) -> None:
+        """Give it up. Changes that are on their way to the persister are still answered."""
+        self.closed = True
+        self.error = error
+        self.wake()
+
+    async def _load(self, before: SharePartition | None) -> None:
+        if before is not None:
+            await before.written()
+        around = self._around
+        begun_ms = around.clock.monotonic_ms()
+        try:
+            self.records = await self._loaded()
+        except ApiError as error:
+            self.close(error)
+        else:
+            self._bury()
+            self.wake()
+        around.counts.loads += 1
+        around.counts.load_ms += around.clock.monotonic_ms() - begun_ms
+        around.settled(self)
+
+    async def _loaded(self) -> InFlightRecords:
+        number = self.partition.partition
+        asked = AskedShareState(number, self._leader_epoch)
+        topic = ShareStateTopic(self.partition.topic_id, (asked,))
+        found = await self._ask(ReadShareGroupStateRequest(self.group_id, (topic,)))
+        assert isinstance(found, ReadShareState)
+        self._state_epoch = found.state_epoch
+        start_offset = found.start_offset
+        if start_offset == NO_OFFSET:
+            start_offset = await self._first_offset()
+        try:
+            settings = self._around.settings(self.group_id)
+            return InFlightRecords(
+                start_offset,
+                found.batches,
+                settings.delivery_count_limit,
+                dead_letters=settings.has_dead_letters,
+            )
+        except InvalidShareState as error:
+            log.error(
+                "the state of a share-partition is damaged",
+                group=self.group_id,
+                log=self.partition.name,
+                reason=str(error),
+            )
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    async def _first_offset(self) -> int:
+        """Where a share-partition begins that no member has read yet. Raises ApiError
+        OFFSET_NOT_AVAILABLE if no record is young enough."""
+        settings, partition = self._around.settings(self.group_id), self.partition
+        if settings.reset == "earliest":
+            return partition.start_offset
+        if settings.reset == "latest":
+            return partition.high_watermark
+        since_ms = self._around.clock.now().wall_ms - settings.reset_ms
+        try:
+            found = await self._around.search.at_or_after(
+                partition, since_ms, partition.high_watermark
+            )
+        except LogError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if found is None or found[1] >= partition.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, "no record is young enough")
+        return found[1]
+
+    async def _ask(
+        self, request: ReadShareGroupStateRequest | WriteShareGroupStateRequest
+    ) -> ReadShareState | ShareStateResult:
+        """The persister's entry for this share-partition. Raises ApiError with the code for
+        members."""
+        try:
+            reply: ShareStateReply = await self._around.persister.ask(request)
+            entry = reply.topics[0].partitions[0]
+            assert isinstance(entry, ReadShareState | ShareStateResult)
+        except Exception as error:
+            log.exception("the persister has failed", group=self.group_id)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+        code = _SEEN_BY_MEMBERS.get(entry.error, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if code is not ErrorCode.NONE:
+            raise ApiError(code, entry.error_message)
+        return entry
+
+    # Reading ------------------------------------------------------------------------------
+
+    # One request at a time reads for a share-partition. Others do without it meanwhile, and look
+    # again afterwards.
+
+    def begin_reading(self, max_record_locks: int) -> bool:
+        """Take it for reading, if it is loaded and there may be something to acquire. Returns False
+        if not; else call `end_reading` in any case."""
+        if self._is_read:
+            self._is_missed = True
+            return False
+        if self.closed or self.records is None or not self.records.may_acquire(max_record_locks):
+            return False
+        self._is_read = True
+        return True
+
+    def end_reading(self) -> int:
+        """Let others read. Returns by how much the position has moved because they wait for it."""
+        self._is_read = False
+        if not self._is_missed:
+            return 0
+        self._is_missed = False
+        self.wake()
+        return 1
+
+    def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
+        """The offset to read from, and the last one that is needed to acquire `max_records`."""
+        records = self.records
+        assert records is not None
+        first = records.next_offset
+        # Records that others hold may lie between those that can be acquired.
+        known = max(first - 1, records.end_offset if records.in_flight else 0)
+        return first, known + min(max_records, max(0, max_record_locks - records.in_flight))
+
+    def acquire(
+        self,
+        asked: Acquisition,
+        read_from: int,
+        found: Sequence[LogBatch],
+        aborted: Sequence[LogBatch],
+    ) -> Sequence[AcquiredRecords]:
+        """Lock records for a member. `found`: the record batches that were read from the offset
+        `read_from` on. `aborted`: those of them that belong to aborted transactions; their records
+        are archived."""
+        assert self.records is not None
+        acquired = self.records.acquire(asked, read_from, found)
+        if aborted:
+            self._write(self.records.archive(aborted))
+            acquired = without(acquired, aborted)
+        self._moved(self)
+        return acquired
+
+    def log_start_moved(self, offset: int) -> None:
+        """Records below `offset` are gone from the log."""
+        assert self.records is not None
+        self._write(self.records.log_start_moved(offset))
+
+    # Acknowledgements and locks -----------------------------------------------------------
+
+    def acknowledge(
+        self,
+        member_id: str,
+        batches: Sequence[AcknowledgementBatch],
+        *,
+        renew_until_ms: int | None,
+    ) -> Durable:
+        """Apply a member's acknowledgements, all or none. Raises ApiError INVALID_RECORD_STATE,
+        INVALID_REQUEST; UNKNOWN_TOPIC_OR_PARTITION if it is not loaded."""
+        if self.records is None or self.closed:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        settings = self._around.settings(self.group_id)
+        return self._write(
+            self.records.acknowledge(
+                member_id,
+                batches,
+                settings.delivery_count_limit,
+                renew_until_ms=renew_until_ms,
+                dead_letters=settings.has_dead_letters,
+            )
+        )
+
+    def release(self, member_id: str) -> None:
+        """Release what the member holds: its session has ended."""
+        if self.records is not None and not self.closed:
+            settings = self._around.settings(self.group_id)
+            self._write(
+                self.records.release(
+                    member_id,
+                    settings.delivery_count_limit,
+                    dead_letters=settings.has_dead_letters,
+                )
+            )
+
+    def expire(self, now_ms: int) -> None:
+        """Release records that were locked for too long."""
+        if self.records is None or self.closed:
+            return
+        settings = self._around.settings(self.group_id)
+        write = self.records.expire(
+            now_ms, settings.delivery_count_limit, dead_letters=settings.has_dead_letters
+        )
+        count = sum([one.last_offset - one.first_offset + 1 for one in write.batches])
+        self.lock_timeouts += count
+        self._around.counts.lock_timeouts += count
+        self._write(write, "expired")
+        self._bury()
+        self.wake()
+
+    # Writing ------------------------------------------------------------------------------
+
+    def _write(self, write: PendingWrite, release: str = "released") -> Durable:
+        durable: Durable = asyncio.get_running_loop().create_future()
+        change = _ShareChange(write, durable, release)
+        if not write.batches:
+            self._finish([change], None)
+            return durable
+        self._unwritten.append(change)
+        if not self.writes:
+            self._written.clear()
+            self._around.start(self._write_all())
+        self._moved(self)
+        return durable
+
+    async def _write_all(self) -> None:
+        changes: list[_ShareChange] = []
+        try:
+            while self._unwritten:
+                changes, self._unwritten = self._unwritten, []
+                error = None
+                try:
+                    await self._persist([change.write for change in changes])
+                except ApiError as failed:
+                    error = failed
+                self._finish(changes, error)
+        except Exception:
+            log.exception("a share-partition has failed", group=self.group_id)
+            self.close()
+            for change in (*changes, *self._unwritten):
+                if not change.durable.done():
+                    change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        finally:
+            self._written.set()
+        self._around.settled(self)
+
+    async def _persist(self, writes: Sequence[PendingWrite]) -> None:
+        last = writes[-1]
+        written = WrittenShareState(
+            self.partition.partition,
+            self._state_epoch,
+            self._leader_epoch,
+            last.start_offset,
+            last.delivery_complete_count,
+            tuple([batch for write in writes for batch in write.batches]),
+        )
+        topic = ShareStateTopic(self.partition.topic_id, (written,))
+        await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))
+
+    def _finish(self, changes: Sequence[_ShareChange], error: ApiError | None) -> None:
+        """These changes are durable, or have failed."""
+        records = self.records
+        assert records is not None
+        before = records.position
+        for change in changes:
+            if error is None:
+                self._tell(records.confirm(change.write))
+                self._tell_released(change)
+            else:
+                self._tell(records.undo(change.write))
+            change.durable.set_result(error)
+        self._bury()
+        self._moved(self)
+        if error is not None and error.code in _GONE:
+            self.close()
+        elif records.position != before:
+            self.wake()
+
+    # Dead letters and events --------------------------------------------------------------
+
+    def _bury(self) -> None:
+        """Copy records that are not delivered any more to the dead-letter queue, if there are."""
+        assert self.records is not None
+        letters = self.records.to_dead_letter()
+        if letters:
+            self._burials += 1
+            self._around.start(self._buried(letters))
+
+    async def _buried(self, letters: Sequence[DeadLetters]) -> None:
+        try:
+            await self._around.bury(self, letters)
+        finally:
+            self._burials -= 1
+        if self.records is not None and not self.closed:
+            ranges = [(one.first_offset, one.last_offset) for one in letters]
+            self._write(self.records.dead_lettered(ranges))
+        self._around.settled(self)
+
+    def _tell(self, finished: Iterable[FinishedRecords]) -> None:
+        for one in finished:
+            if one.end is DeliveryEnd.ACCEPTED:
+                self._event(one.first_offset, one.last_offset, "accepted")
+            else:
+                self._event(one.first_offset, one.last_offset, "archived", one.end.value)
+
+    def _tell_released(self, change: _ShareChange) -> None:
+        for batch in change.write.batches:
+            if batch.delivery_state == AVAILABLE:
+                self._event(batch.first_offset, batch.last_offset, change.release)
+
+    def _event(self, first_offset: int, last_offset: int, what: str, why: str = "") -> None:
+        around, partition = self._around, self.partition
+        around.counts.events.append(
+            ShareEvent(
+                around.clock.now().wall_ms,
+                self.group_id,
+                partition.topic_id,
+                partition.partition,
+                first_offset,
+                last_offset,
+                what,
+                why,
+            )
+        )
