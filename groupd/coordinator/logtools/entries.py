@@ -105,7 +105,7 @@ UNREADABLE = "unreadable"
 """The kind of a record whose key is missing or too short to name a type."""
 
 
-class ShareStateRecord(NamedTuple):
+class LoggedState(NamedTuple):
     """A record of the log of share groups' state. `value` None = tombstone."""
 
     key: SharePartitionKey
@@ -125,10 +125,10 @@ class LogEntry(Struct, frozen=True):
     record: Record | None = None
     marker: MarkerRecord | None = None
     error: str | None = None
-    state: ShareStateRecord | None = None
+    state: LoggedState | None = None
 
     @property
-    def decoded(self) -> Record | ShareStateRecord | None:
+    def decoded(self) -> Record | LoggedState | None:
         """The record, of whichever log."""
         return self.state if self.record is None else self.record
 
@@ -176,7 +176,7 @@ def _state_entry_of(
 ) -> LogEntry:
     kind = state_type_name(number)
     try:
-        state = ShareStateRecord(*decode_state(key, raw.value))
+        state = LoggedState(*decode_state(key, raw.value))
     except UnknownRecordType:
         return LogEntry(header, raw, kind, number)
     except CorruptRecord as corrupt:

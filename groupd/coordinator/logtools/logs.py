@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, SHARE_TOPIC
-from groupd.protocol.messages.topics import RESOURCE_BROKER
+from groupd.coordinator.runtime.coordinator_types import (
+    GROUP_COORDINATOR,
+    SHARE_COORDINATOR,
+    CoordinatorType,
+)
 
 
 class ToolLog(Struct, frozen=True):
@@ -28,12 +31,10 @@ class ToolLog(Struct, frozen=True):
         return int(digits) if self.store_name(int(digits)) == name else None
 
 
-OFFSETS_LOG = ToolLog(
-    GROUP_COORDINATOR.topic.name, GROUP_COORDINATOR.topic.log_name, GROUP_COORDINATOR.shards_key
-)
-SHARE_STATE_LOG = ToolLog(
-    SHARE_TOPIC,
-    lambda partition: f"{SHARE_TOPIC}.shard-{partition}",
-    (RESOURCE_BROKER, "", "share.coordinator.state.topic.num.partitions"),
-)
+def _log_of(coordinator: CoordinatorType) -> ToolLog:
+    return ToolLog(coordinator.topic.name, coordinator.topic.log_name, coordinator.shards_key)
+
+
+OFFSETS_LOG = _log_of(GROUP_COORDINATOR)
+SHARE_STATE_LOG = _log_of(SHARE_COORDINATOR)
 LOGS = (OFFSETS_LOG, SHARE_STATE_LOG)

@@ -18,8 +18,8 @@ from msgspec import Struct
 from groupd.coordinator.logtools.entries import (
     MARKER,
     LogEntry,
+    LoggedState,
     LogToolError,
-    ShareStateRecord,
     entry_of,
 )
 from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
@@ -107,13 +107,13 @@ def is_state(key: Any) -> bool:
     return isinstance(key, dict) and "topicId" in key.get("data", ())
 
 
-def state_of(key: Any, value: Any) -> ShareStateRecord:
+def state_of(key: Any, value: Any) -> LoggedState:
     """The record of the log of share groups' state from the JSON of its key and value. Raises
     BadJson."""
     try:
         kind = {SNAPSHOT: ShareSnapshot, UPDATE: ShareUpdate}[key["type"]]
         decoded = _read(SharePartitionKey, key["data"])
-        return ShareStateRecord(decoded, None if value is None else _read(kind, value["data"]))
+        return LoggedState(decoded, None if value is None else _read(kind, value["data"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadJson(f"no record: {type(error).__name__}: {error}") from error
 
