@@ -32,6 +32,7 @@ from groupd.protocol.records.schema import (
 from groupd.protocol.records.share_state_records import decode_record, encode_record
 from groupd.storage.log import StoredTopic
 from groupd.storage.open import create_reader, create_store
+from tests.support.share_state_logs import PARTITIONS, coordinator_at_random
 from tests.unit.logtools.harness import (
     HOME,
     ORDERS_ID,
@@ -137,6 +138,19 @@ def test_a_sound_log_has_no_findings(tmp_path: Path) -> None:
     counts = verify_segments(tmp_path, None, found.append)
     assert found == []
     assert (counts.logs, counts.records, counts.share_partitions) == (1, 11, 1)
+
+
+def test_what_the_coordinator_writes_is_sound(tmp_path: Path) -> None:
+    bench = coordinator_at_random(1)
+    homes = {home_of(key) for key, _ in bench.log}
+    for home in homes:
+        mine = [record for record in bench.log if home_of(record[0]) == home]
+        write_state(tmp_path, home, state_batch(0, *mine))
+    found: list[Finding] = []
+    counts = verify_segments(tmp_path, None, found.append)
+    assert found == []
+    assert counts.share_partitions == PARTITIONS
+    assert counts.records == len(bench.log) > 300
 
 
 @pytest.mark.parametrize(
