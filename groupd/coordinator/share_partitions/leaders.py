@@ -19,6 +19,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.request_tasks import CLOSE_TIMEOUT_S
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
+from groupd.coordinator.share_partitions.reading import KeptBatches
 from groupd.coordinator.share_partitions.share_partition import (
     Bury,
     SharePartition,
@@ -91,6 +92,7 @@ class ShareLeaders:
         self._partitions = plane.partitions
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
         self._wanted = wanted
+        self.kept = KeptBatches()
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +148,7 @@ class ShareLeaders:
         if not group:
             del self._groups[share.group_id]
         self._count -= 1
+        self.kept.drop(share)
         shares = self._states.get(share.partition)
         if shares is not None:
             shares.forget(share)
