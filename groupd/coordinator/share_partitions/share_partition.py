@@ -31,6 +31,7 @@ from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import READ_COMMITTED
 from groupd.protocol.messages.share_fetch import AcknowledgementBatch, AcquiredRecords
 from groupd.protocol.messages.share_state import (
     AVAILABLE,
@@ -98,6 +99,18 @@ class _ShareChange(Struct, frozen=True):
     release: str
 
 
+class _LogMoved(asyncio.Event):
+    """Waits for a log on behalf of all that wait for a share-partition of it: calls `moved()` when
+    it would be set."""
+
+    def __init__(self, moved: Callable[[], None]) -> None:
+        super().__init__()
+        self._moved = moved
+
+    def set(self) -> None:
+        self._moved()
+
+
 class SharePartition:
     """What one share group has of one partition; a `long_polls.Watchable`. It begins to load when
     it is made: until then, and if that fails, `records` is None.
@@ -130,7 +143,11 @@ class SharePartition:
         self._leader_epoch = partition.epochs.latest
         self._state_epoch = 0
         self._wakes = 0
-        self._waiters: dict[asyncio.Event, None] = {}
+        self._waiters: dict[asyncio.Event, int] = {}
+        """In the order in which they came, with the position at that moment."""
+        self._woken: asyncio.Event | None = None
+        """The waiter that was woken last, until it has left."""
+        self._log_moved = _LogMoved(self.wake)
         self._unwritten: list[_ShareChange] = []
         self._burials = 0
         self._written = asyncio.Event()
@@ -139,23 +156,52 @@ class SharePartition:
 
     # Waiting for records ------------------------------------------------------------------
 
+    # Of the requests that wait, one at a time is woken, the one that came first. When it has looked
+    # and there is more to acquire, the next one is woken. So one record does not wake a hundred
+    # members. A request that has looked since the position moved last is not woken: there was not
+    # enough for it.
+
     @property
     def position(self) -> int:
         return self.partition.high_watermark + self._wakes
 
     def add_waiter(self, event: asyncio.Event) -> None:
-        self.partition.add_waiter(event)
-        self._waiters[event] = None
+        if not self._waiters:
+            self.partition.add_waiter(self._log_moved)
+        self._waiters[event] = self.position
 
     def remove_waiter(self, event: asyncio.Event) -> None:
-        self.partition.remove_waiter(event)
         self._waiters.pop(event, None)
+        if not self._waiters:
+            self.partition.remove_waiter(self._log_moved)
+        if event is self._woken:
+            # It looks right now, or its client is gone.
+            self._woken = None
+            asyncio.get_running_loop().call_soon(self._wake_next)
 
     def wake(self) -> None:
-        """Let waiting requests look again."""
+        """Let waiting requests look again, if there may be something to acquire."""
         self._wakes += 1
-        for event in self._waiters:
-            event.set()
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._woken is not None or not self._has_more():
+            return
+        for event, seen in self._waiters.items():
+            if seen != self.position:
+                self._woken = event
+                event.set()
+            break
+
+    def _has_more(self) -> bool:
+        """Whether a request that looks now may acquire something."""
+        records, log = self.records, self.partition
+        if records is None or self._is_read or self.closed:
+            return False
+        settings = self._around.settings(self.group_id)
+        committed = settings.isolation_level == READ_COMMITTED
+        end_offset = log.last_stable_offset if committed else log.high_watermark
+        return records.next_offset < end_offset and records.may_acquire(settings.max_record_locks)
 
     # Life ---------------------------------------------------------------------------------
 
@@ -181,7 +227,9 @@ class SharePartition:
         """Give it up. Changes that are on their way to the persister are still answered."""
         self.closed = True
         self.error = error
-        self.wake()
+        self._wakes += 1
+        for event in self._waiters:
+            event.set()
 
     async def _load(self, before: SharePartition | None) -> None:
         if before is not None:
@@ -281,11 +329,10 @@ class SharePartition:
     def end_reading(self) -> int:
         """Let others read. Returns by how much the position has moved because they wait for it."""
         self._is_read = False
-        if not self._is_missed:
-            return 0
-        self._is_missed = False
-        self.wake()
-        return 1
+        missed, self._is_missed = self._is_missed, False
+        self._wakes += missed
+        self._wake_next()
+        return int(missed)
 
     def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
         """The offset to read from, and the last one that is needed to acquire `max_records`."""
@@ -310,6 +357,7 @@ class SharePartition:
         acquired = self.records.acquire(asked, read_from, found)
         if aborted:
             self._write(self.records.archive(aborted))
+            self._wakes += 1
             acquired = without(acquired, aborted)
         self._moved(self)
         return acquired
@@ -318,6 +366,7 @@ class SharePartition:
         """Records below `offset` are gone from the log."""
         assert self.records is not None
         self._write(self.records.log_start_moved(offset))
+        self._wakes += 1
 
     # Acknowledgements and locks -----------------------------------------------------------
 
