@@ -1,5 +1,5 @@
 """The state of one share-partition at its leader: which records are in flight, who holds them, and
-what is over (docs/spec/share-group.md, sections 4.2 to 4.7).
+what is over (docs/spec/share-group.md#4).
 
 This is pure code: it reads no log and no clock, and writes nothing. What must become durable is
 returned as a `PendingWrite`, and the caller says how the write ended.
