@@ -168,9 +168,10 @@ class ShareLeaders:
             yield
 
     def _settled(self, share: SharePartition) -> None:
-        key = share.group_id, (share.partition.topic_id, share.partition.partition)
-        if self._ending.get(key) is share and not share.writes:
-            del self._ending[key]
+        if self._ending and not share.writes:
+            key = share.group_id, (share.partition.topic_id, share.partition.partition)
+            if self._ending.get(key) is share:
+                del self._ending[key]
         if share.closed or (share.idle and not self._wanted(share.group_id)):
             self.drop(share)
 

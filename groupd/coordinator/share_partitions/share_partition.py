@@ -150,8 +150,9 @@ class SharePartition:
         self._log_moved = _LogMoved(self.wake)
         self._unwritten: list[_ShareChange] = []
         self._burials = 0
-        self._written = asyncio.Event()
-        self._written.set()
+        self.writes = False
+        """Whether changes are on their way to the persister."""
+        self._written: asyncio.Event | None = None
         around.start(self._load(before))
 
     # Waiting for records ------------------------------------------------------------------
@@ -214,14 +215,12 @@ class SharePartition:
             return False
         return records.next_lock_ms is None
 
-    @property
-    def writes(self) -> bool:
-        """Whether changes are on their way to the persister."""
-        return not self._written.is_set()
-
     async def written(self) -> None:
-        """Wait until no change is on its way to the persister."""
-        await self._written.wait()
+        """Wait until no change is on its way to the persister. It is closed, so there are no new
+        ones."""
+        if self.writes:
+            self._written = self._written or asyncio.Event()
+            await self._written.wait()
 
     def close(self, error: ApiError | None = None) -> None:
         """Give it up. Changes that are on their way to the persister are still answered."""
@@ -429,7 +428,7 @@ class SharePartition:
             return durable
         self._unwritten.append(change)
         if not self.writes:
-            self._written.clear()
+            self.writes = True
             self._around.start(self._write_all())
         self._moved(self)
         return durable
@@ -452,7 +451,9 @@ class SharePartition:
                 if not change.durable.done():
                     change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
-            self._written.set()
+            self.writes = False
+            if self._written is not None:
+                self._written.set()
         self._around.settled(self)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:
@@ -479,7 +480,8 @@ class SharePartition:
                 self._tell_released(change)
             else:
                 self._tell(records.undo(change.write))
-            change.durable.set_result(error)
+            if not change.durable.done():  # else its client is gone, and with it who has waited
+                change.durable.set_result(error)
         self._bury()
         self._moved(self)
         if error is not None and error.code in _GONE:
