@@ -129,15 +129,18 @@ class DaemonAdmin:
             TopicCleaningCollector,
         )
         from groupd.coordinator.admin.lag_metrics import LagCollector
+        from groupd.coordinator.admin.share_metrics import ShareRequestsMetrics
 
+        series_max = parts.config.metrics_lag_series_max
         found: list[Collector] = [
             LogCollector(parts.cleaner, self._stalls),
             TopicCleaningCollector(parts.topic_cleaner),
             *self._host.collectors(),
-            LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
+            LagCollector(parts.broker, watch, series_max),
             TelemetryCollector(parts.data_plane.telemetry),
             SecurityCollector(parts.security),
             ShareStateMetrics(parts.share_state),
+            ShareRequestsMetrics(parts.share_partitions, parts.broker, series_max),
         ]
         if member is not None:
             from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
