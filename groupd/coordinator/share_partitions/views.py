@@ -10,6 +10,7 @@ from msgspec import Struct
 from groupd.coordinator.core.slices import Steps
 from groupd.coordinator.share_partitions.in_flight import InFlightRange
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
+from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.protocol.messages import TopicId
 
 RANGES_MAX = 1000
@@ -31,6 +32,23 @@ class SharePartitionView(Struct, frozen=True):
     ranges: Sequence[InFlightRange]
 
 
+def view_of(share: SharePartition) -> SharePartitionView | None:
+    """What is known of a share-partition; None while it is not loaded."""
+    records, partition = share.records, share.partition
+    if records is None:
+        return None
+    return SharePartitionView(
+        partition.topic_id,
+        partition.partition,
+        records.start_offset,
+        records.start_offset + records.in_flight - 1,
+        records.next_offset,
+        records.delivery_complete_count,
+        share.lock_timeouts,
+        list(islice(records.ranges(), RANGES_MAX)),
+    )
+
+
 def share_partitions_of(leaders: ShareLeaders, group_id: str) -> Steps[list[SharePartitionView]]:
     """The share-partitions of a group that are loaded here, by topic and partition."""
     views: list[SharePartitionView] = []
@@ -40,18 +58,7 @@ def share_partitions_of(leaders: ShareLeaders, group_id: str) -> Steps[list[Shar
     for key in sorted(found):
         yield
         share = leaders.get(group_id, key)
-        records = None if share is None else share.records
-        if share is None or records is None:
-            continue
-        views.append(
-            SharePartitionView(
-                *key,
-                records.start_offset,
-                records.start_offset + records.in_flight - 1,
-                records.next_offset,
-                records.delivery_complete_count,
-                share.lock_timeouts,
-                list(islice(records.ranges(), RANGES_MAX)),
-            )
-        )
+        view = None if share is None else view_of(share)
+        if view is not None:
+            views.append(view)
     return views

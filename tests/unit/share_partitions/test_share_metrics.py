@@ -10,15 +10,7 @@ from groupd.coordinator.admin.collectors import text_steps
 from groupd.coordinator.admin.share_metrics import ShareRequestsMetrics
 from groupd.coordinator.core.slices import run_through
 from groupd.protocol.messages.share_fetch import RELEASE
-from tests.unit.share_partitions.share_world import LOCK_MS, ShareWorld, acked
-
-
-@pytest.fixture
-async def world():
-    made = await ShareWorld().start()
-    await made.set_configs(share_auto_offset_reset="earliest")
-    yield made
-    await made.stop()
+from tests.unit.share_partitions.share_world import LOCK_MS, acked
 
 
 def metrics(world, detail="partition", series_max=100):
@@ -32,19 +24,17 @@ def scraped(collector):
     return {name: float(value) for name, _, value in lines}
 
 
-async def read(world):
+async def read(world, foo):
     """Ten records: two are accepted, one is released, the others stay locked until they time
     out."""
-    foo = await world.create()
     await world.produce_records(10)
     member = world.connect()
     await member.fetch(0, (foo, 0), (foo, 1))
     await member.acknowledge(1, {(foo, 0): [acked(0, 1), acked(5, 5, RELEASE)]})
-    return foo
 
 
-async def test_what_members_do_is_counted(world):
-    await read(world)
+async def test_what_members_do_is_counted(world, foo):
+    await read(world, foo)
     found = scraped(metrics(world))
     assert found["kafka_server_brokertopicmetrics_totalsharefetchrequests_total"] == 1
     assert found["kafka_server_brokertopicmetrics_totalshareacknowledgementrequests_total"] == 1
@@ -60,8 +50,8 @@ async def test_what_members_do_is_counted(world):
     assert found["groupd_share_partitions_led"] == found["groupd_share_loads_total"] == 2
 
 
-async def test_share_partitions_have_their_own_series(world):
-    await read(world)
+async def test_share_partitions_have_their_own_series(world, foo):
+    await read(world, foo)
     place = 'partition="0",topic="foo"}'
     of_kafka = "kafka_server_sharepartitionmetrics_"
     flight = f'{of_kafka}inflightmessagecount{{group="g",{place}'
@@ -84,8 +74,8 @@ async def test_share_partitions_have_their_own_series(world):
         ("topic", 100, [], 0),
     ],
 )
-async def test_the_most_in_flight_come_first(world, detail, series_max, numbers, left_out):
-    await read(world)
+async def test_the_most_in_flight_come_first(world, foo, detail, series_max, numbers, left_out):
+    await read(world, foo)
     collector = metrics(world, detail, series_max)
     await collector.prepare(world.work)
     found = scraped(collector)

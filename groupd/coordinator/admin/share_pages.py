@@ -1,0 +1,221 @@
+"""The page `/groups/{id}/share` of a share group: who holds which records, what waits for a lock,
+how often records were delivered, and what has become of them lately.
+
+The share coordinator tells the start offsets of all partitions. What is in flight only the leader
+of a partition knows, so it is shown for the partitions that this node leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from groupd.coordinator.core.blocked import topic_name
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import Positions
+from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.slices import Pace, Steps, dict_in_steps, smallest
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES
+from groupd.coordinator.lag.share_offsets import ShareOffsets, SharePosition
+from groupd.coordinator.share_partitions.counts import ShareEvent
+from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
+from groupd.coordinator.share_partitions.in_flight import InFlightRange
+from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.coordinator.share_partitions.share_requests import ShareRequests
+from groupd.coordinator.share_partitions.views import SharePartitionView, view_of
+from groupd.protocol.messages import TopicPartition
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
+
+RANGES_SHOWN = 50
+"""How many ranges of records are shown of a share-partition: the first one, and those that were
+delivered most often."""
+EVENTS_SHOWN = 200
+
+STATES = {
+    AVAILABLE: "available",
+    ACQUIRED: "acquired",
+    ACKNOWLEDGED: "acknowledged",
+    ARCHIVING: "archiving",
+    ARCHIVED: "archived",
+}
+
+
+class SharePages(Struct, frozen=True):
+    """What the page is made of."""
+
+    shares: ShareRequests
+    offsets: ShareOffsets
+
+    def page(
+        self,
+        state: ShardState,
+        group: Group,
+        positions: Positions,
+        now: Instant,
+        after: TopicPartition | None,
+        limit: int,
+    ) -> Steps[tuple[dict[str, Any], bool]]:
+        """Returns the page, and whether more partitions follow. A group of another type has no
+        partitions on it."""
+        settings = settings_of(state.config, state.group_configs.get(group.group_id))
+        led = yield from dict_in_steps(
+            ((topic_name(one.partition.topic_id, state.image), one.partition.partition), one)
+            for one in self.shares.leaders.of_group(group.group_id)
+        )
+        places = yield from smallest(
+            _places(positions, led), limit + 1, None if after is None else lambda one: one > after
+        )
+        rows: list[dict[str, Any]] = []
+        held: dict[str, dict[str, Any]] = {}
+        pace = Pace()
+        for place in places[:limit]:
+            topic, number = place
+            known = positions.get(topic, {}).get(number)
+            view = view_of(led[place]) if place in led else None
+            row = {
+                "topic": topic,
+                "partition": number,
+                "start_offset": _start_offset(view, known),
+                "starts": self.offsets.starts(group.group_id, topic, number),
+                "led_here": view is not None,
+            }
+            rows.append({**row, **_of_view(view, settings, now)})
+            if view is not None:
+                _add_held(held, view.ranges, settings, now, group)
+            if view is not None or pace.due():
+                yield
+        last_ms = now.wall_ms - now.monotonic_ms % MINUTE_MS
+        shown = {
+            "group_id": group.group_id,
+            "now_ms": now.wall_ms,
+            "times_ms": [last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))],
+            "delivery_count_limit": settings.delivery_count_limit,
+            "lock_duration_ms": settings.lock_duration_ms,
+            "partitions": rows,
+            "holders": [held[member_id] for member_id in sorted(held)],
+            "events": self._events(state, group.group_id),
+        }
+        return shown, len(places) > limit
+
+    def _events(self, state: ShardState, group_id: str) -> list[dict[str, Any]]:
+        """The latest events of the group, oldest first."""
+        found: list[ShareEvent] = []
+        for event in reversed(self.shares.counts.events):
+            if event.group_id == group_id and len(found) < EVENTS_SHOWN:
+                found.append(event)
+        return [
+            {
+                "timestamp_ms": one.wall_ms,
+                "topic": topic_name(one.topic_id, state.image),
+                "partition": one.partition,
+                "first_offset": one.first_offset,
+                "last_offset": one.last_offset,
+                "what": one.what,
+                "why": one.why,
+            }
+            for one in reversed(found)
+        ]
+
+
+def _places(positions: Positions, led: dict[TopicPartition, Any]) -> Iterator[TopicPartition]:
+    yield from led
+    for topic in list(positions):
+        for number in list(positions.get(topic, ())):
+            yield topic, number
+
+
+def _start_offset(view: SharePartitionView | None, known: Any) -> int | None:
+    """The leader knows it first."""
+    if view is not None:
+        return view.start_offset
+    return known.start_offset if isinstance(known, SharePosition) else None
+
+
+def _of_view(
+    view: SharePartitionView | None, settings: ShareGroupSettings, now: Instant
+) -> dict[str, Any]:
+    """What the leader knows: numbers of records, and ranges of records that are not acknowledged.
+    Numbers are None on other nodes."""
+    if view is None:
+        unknown = ("end_offset", "next_offset", "finished", "locked", "waiting", "lock_timeouts")
+        return {**dict.fromkeys(unknown), "in_flight": [], "left_out": 0}
+    counts = dict.fromkeys((ACQUIRED, AVAILABLE), 0)
+    shown: list[InFlightRange] = []
+    for one in view.ranges:
+        if one.state in counts and not one.write_pending:
+            counts[one.state] += _size(one)
+        if one.state != ACKNOWLEDGED or one.write_pending:
+            shown.append(one)
+    most = sorted(shown[1:], key=lambda one: -one.delivery_count)[: RANGES_SHOWN - 1]
+    most = sorted([*shown[:1], *most], key=lambda one: one.first_offset)
+    return {
+        "end_offset": view.end_offset,
+        "next_offset": view.next_offset,
+        "finished": view.finished,
+        "locked": counts[ACQUIRED],
+        "waiting": counts[AVAILABLE],
+        "lock_timeouts": view.lock_timeouts,
+        "in_flight": [_range(one, settings, now) for one in most],
+        "left_out": len(shown) - len(most),
+    }
+
+
+def _size(one: InFlightRange) -> int:
+    return one.last_offset - one.first_offset + 1
+
+
+def _range(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> dict[str, Any]:
+    held_ms = _held_ms(one, settings, now)
+    return {
+        "first_offset": one.first_offset,
+        "last_offset": one.last_offset,
+        "state": STATES[one.state],
+        "delivery_count": one.delivery_count,
+        "member_id": one.member_id,
+        "held_ms": held_ms,
+        "lock_left_ms": None if held_ms is None else settings.lock_duration_ms - held_ms,
+        "write_pending": one.write_pending,
+        "why": None if one.end is None else one.end.value,
+    }
+
+
+def _held_ms(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> int | None:
+    """How long ago the record was acquired or its lock renewed, if the duration of locks has not
+    changed since; None without a lock."""
+    if one.lock_until_ms is None:
+        return None
+    return settings.lock_duration_ms - max(0, one.lock_until_ms - now.monotonic_ms)
+
+
+def _add_held(
+    held: dict[str, dict[str, Any]],
+    ranges: Sequence[InFlightRange],
+    settings: ShareGroupSettings,
+    now: Instant,
+    group: Group,
+) -> None:
+    """Add up what each member holds. A member that has left the group may hold records, too."""
+    partitions = set()
+    for one in ranges:
+        if one.member_id is None:
+            continue
+        row = held.get(one.member_id)
+        if row is None:
+            in_group = one.member_id in group.members
+            client = type_of(group).identify(group, one.member_id) if in_group else None
+            row = held[one.member_id] = {
+                "member_id": one.member_id,
+                "client_id": None if client is None else client.client_id,
+                "records": 0,
+                "partitions": 0,
+                "longest_ms": 0,
+            }
+        row["records"] += _size(one)
+        row["longest_ms"] = max(row["longest_ms"], _held_ms(one, settings, now) or 0)
+        if one.member_id not in partitions:
+            partitions.add(one.member_id)
+            row["partitions"] += 1
