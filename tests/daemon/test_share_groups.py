@@ -1,0 +1,132 @@
+"""A share group as people see it: pages, commands, lag and metrics of a daemon with a real share
+consumer."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from groupd.coordinator.cli.main import main
+from tests.clients.share import ShareGroup, ShareWay
+from tests.support.daemon import Daemon, ends_well
+from tests.support.metrics import samples
+from tests.support.peer import FAST_SETTINGS
+from tests.support.process import wait_until
+
+TIMEOUT_S = 30.0
+GROUP = "parcels"
+RECORDS = 10
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    directory = tmp_path_factory.mktemp("share")
+    settings = {**FAST_SETTINGS, "groupd.lag.interval.ms": "100"}
+    running = Daemon(directory / "daemon", topics={"orders": 1}, settings=settings)
+    running.start()
+    with ends_well(running):
+        yield running
+
+
+@pytest.fixture(scope="module")
+def read(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A member gets ten records: it accepts two, rejects one, and releases the others, which come
+    again. It holds these."""
+    producer = Producer({"bootstrap.servers": daemon.bootstrap})
+    for number in range(RECORDS):
+        producer.produce("orders", b"%d" % number)
+    assert producer.flush(TIMEOUT_S) == 0
+    group = ShareGroup(daemon.bootstrap, GROUP, tmp_path_factory.mktemp("member"))
+    try:
+        member = group.member(ShareWay("confluent"), ["orders"])
+        records = member.poll_records()
+        assert len(records) == RECORDS
+        member.acknowledge("accept", records[:2])
+        member.acknowledge("reject", records[4:5])
+        member.acknowledge("release", records[2:4] + records[5:])
+        member.commit()
+        again = member.poll_records()
+        assert [(one.offset, one.count) for one in again] == [
+            (at, 2) for at in (2, 3, *range(5, 10))
+        ]
+        wait_until(lambda: row(daemon)["lag"] == 7, TIMEOUT_S, "the lag", daemon.logs)
+        yield
+    finally:
+        group.close()
+
+
+@pytest.fixture
+def run(daemon: Daemon, read: None, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`groupd groups ...`; what it prints."""
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["groups", *arguments, "--admin", daemon.admin_url.removeprefix("http://")])
+        assert ended.value.code == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+def shown(daemon: Daemon, path: str) -> Any:
+    with urllib.request.urlopen(f"{daemon.admin_url}{path}", timeout=TIMEOUT_S) as answer:
+        return json.load(answer)
+
+
+def row(daemon: Daemon) -> Any:
+    return next(one for one in shown(daemon, "/groups") if one["group_id"] == GROUP)
+
+
+def test_the_page_of_the_records(daemon: Daemon, read: None) -> None:
+    page = shown(daemon, f"/groups/{GROUP}/share")
+    (partition,) = page["partitions"]
+    assert partition["start_offset"] == 2
+    assert (partition["locked"], partition["finished"]) == (7, 1)
+    assert [
+        (one["first_offset"], one["last_offset"], one["state"], one["delivery_count"], one["why"])
+        for one in partition["in_flight"]
+    ] == [
+        (2, 3, "acquired", 2, None),
+        (4, 4, "archived", 1, "rejected"),
+        (5, 9, "acquired", 2, None),
+    ]
+    (holder,) = page["holders"]
+    assert (holder["records"], holder["partitions"]) == (7, 1)
+    assert holder["client_id"].startswith(GROUP)
+    assert len(partition["starts"]) == len(page["times_ms"]) == 60
+    assert partition["starts"][-1] in (0, 2)
+
+
+def test_lag_and_records_are_metrics(daemon: Daemon, read: None) -> None:
+    found = {(one.name, one.labels.get("topic")): one.value for one in samples(daemon.admin_url)}
+    assert found["kafka_consumergroup_lag", "orders"] == 7
+    assert found["kafka_consumergroup_current_offset", "orders"] == 3
+    assert found["kafka_server_sharepartitionmetrics_inflightmessagecount", "orders"] == 8
+    assert found["groupd_share_start_offset", "orders"] == 2
+
+
+def test_list_and_describe(run: Run) -> None:
+    assert f"{GROUP}" in run("list", "--lag")
+    found = run("describe", GROUP, "--wide")
+    assert "type: share" in found
+    assert "the start offset 2 waits for" in found
+    assert "which has held offsets 2 to 3 for" in found
+    assert "orders-0 offsets 2 to 3: delivered 2 times, at most 5" in found
+    assert "orders-0 offset 4: rejected" in found
+    fields = json.loads(run("describe", GROUP, "--format", "json"))
+    assert fields["share"]["partitions"][0]["start_offset"] == 2
+
+
+def test_why_and_watch(run: Run) -> None:
+    why = run("why", GROUP, "--wide")
+    assert "the start offset 2 waits for" in why
+    assert "orders-0 offset 4: rejected" in why
+    watched = run("watch", GROUP)
+    assert watched.startswith(f"{GROUP}: share, Stable, 1 member, lag 7")
+    assert "delivered again and again:" in watched
