@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from groupd.coordinator.cli.main import main
-from tests.clients.share import ShareGroup, ShareWay
+from tests.clients.share_scene import records_under_way
 from tests.support.daemon import Daemon, ends_well
 from tests.support.metrics import samples
 from tests.support.peer import FAST_SETTINGS
@@ -20,7 +19,6 @@ from tests.support.process import wait_until
 
 TIMEOUT_S = 30.0
 GROUP = "parcels"
-RECORDS = 10
 Run = Callable[..., str]
 
 
@@ -36,29 +34,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def read(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A member gets ten records: it accepts two, rejects one, and releases the others, which come
-    again. It holds these."""
-    producer = Producer({"bootstrap.servers": daemon.bootstrap})
-    for number in range(RECORDS):
-        producer.produce("orders", b"%d" % number)
-    assert producer.flush(TIMEOUT_S) == 0
-    group = ShareGroup(daemon.bootstrap, GROUP, tmp_path_factory.mktemp("member"))
-    try:
-        member = group.member(ShareWay("confluent"), ["orders"])
-        records = member.poll_records()
-        assert len(records) == RECORDS
-        member.acknowledge("accept", records[:2])
-        member.acknowledge("reject", records[4:5])
-        member.acknowledge("release", records[2:4] + records[5:])
-        member.commit()
-        again = member.poll_records()
-        assert [(one.offset, one.count) for one in again] == [
-            (at, 2) for at in (2, 3, *range(5, 10))
-        ]
+    directory = tmp_path_factory.mktemp("member")
+    with records_under_way(daemon.bootstrap, GROUP, "orders", directory):
         wait_until(lambda: row(daemon)["lag"] == 7, TIMEOUT_S, "the lag", daemon.logs)
         yield
-    finally:
-        group.close()
 
 
 @pytest.fixture

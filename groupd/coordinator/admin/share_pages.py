@@ -33,6 +33,8 @@ from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVI
 RANGES_SHOWN = 50
 """How many ranges of records are shown of a share-partition: the first one, and those that were
 delivered most often."""
+STARTS_SHOWN = 500
+"""Of how many share-partitions of a page the start offsets of the last hour are shown."""
 EVENTS_SHOWN = 200
 
 STATES = {
@@ -80,7 +82,9 @@ class SharePages(Struct, frozen=True):
                 "topic": topic,
                 "partition": number,
                 "start_offset": _start_offset(view, known),
-                "starts": self.offsets.starts(group.group_id, topic, number),
+                "starts": self.offsets.starts(group.group_id, topic, number)
+                if len(rows) < STARTS_SHOWN
+                else None,
                 "led_here": view is not None,
             }
             rows.append({**row, **_of_view(view, settings, now)})
