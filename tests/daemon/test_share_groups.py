@@ -75,9 +75,6 @@ def test_the_page_of_the_records(daemon: Daemon, read: None) -> None:
         (4, 4, "archived", 1, "rejected"),
         (5, 9, "acquired", 2, None),
     ]
-    (holder,) = page["holders"]
-    assert (holder["records"], holder["partitions"]) == (7, 1)
-    assert holder["client_id"].startswith(GROUP)
     assert len(partition["starts"]) == len(page["times_ms"]) == 60
     assert partition["starts"][-1] in (0, 2)
 
@@ -96,6 +93,8 @@ def test_list_and_describe(run: Run) -> None:
     assert "type: share" in found
     assert "the start offset 2 waits for" in found
     assert "which has held offsets 2 to 3 for" in found
+    held = [line.split()[:5] for line in found.partition("held records:")[2].splitlines()[3:5]]
+    assert held == [["orders", "0", "2", "3", "2"], ["orders", "0", "5", "9", "2"]]
     assert "orders-0 offsets 2 to 3: delivered 2 times, at most 5" in found
     assert "orders-0 offset 4: rejected" in found
     fields = json.loads(run("describe", GROUP, "--format", "json"))

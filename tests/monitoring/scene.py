@@ -31,7 +31,8 @@ JOBS = {"groups": "groupd", "coordinator": "groupd", "cluster": "cluster"}
 class Scene:
     """`prometheus` scrapes the job `groupd`, one daemon, and the job `cluster`, three nodes. Groups
     read: `billing` (KIP-848), `audit` (classic), `parcels` (a share group), `ledger` over TLS with
-    a login, and `transfers` on the cluster. `late` has read a little and is gone, `done` has read everything."""
+    a login, and `transfers` on the cluster. `late` has read a little and is gone, `done` has read
+    everything."""
 
     def __init__(self, directory: Path, store_url: str, rules: Path) -> None:
         self._closing = ExitStack()

@@ -29,6 +29,28 @@ _OF_PARTITION = _KAFKA + "sharepartitionmetrics_"
 _TYPES = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
 """Gaps are no acknowledgements of records, so Kafka does not count them either."""
 
+_REQUESTS = _KAFKA + "brokertopicmetrics_"
+_LETTERS = _KAFKA + "sharegroupmetrics_deadletterqueue"
+_EVICTIONS = _KAFKA + "sharesessioncache_sharesessionevictions"
+_EXPIRED = _KAFKA + "delayedsharefetchmetrics_expires"
+_FAILED_ACKS = _REQUESTS + "failedshareacknowledgementrequests"
+_ACKS = _REQUESTS + "totalshareacknowledgementrequests"
+_FAILED = "Those that failed."
+_COUNTS = (
+    (_REQUESTS + "totalsharefetchrequests", "ShareFetch requests.", "fetch_requests"),
+    (_REQUESTS + "failedsharefetchrequests", _FAILED, "failed_fetch_requests"),
+    (_ACKS, "ShareAcknowledge requests.", "acknowledge_requests"),
+    (_FAILED_ACKS, _FAILED, "failed_acknowledge_requests"),
+    (_EXPIRED, "ShareFetch requests that waited to the end.", "polls_expired"),
+    (_LETTERS + "recordcount", "Copied dead letters.", "dead_letters"),
+    (_LETTERS + "totalproducerequests", "Requests to copy them.", "dead_letter_requests"),
+    (_LETTERS + "failedproducerequests", _FAILED, "failed_dead_letter_requests"),
+    (_EVICTIONS, "Sessions that ended with their connection.", "sessions_evicted"),
+    ("groupd_share_lock_timeouts", "Records whose lock timed out.", "lock_timeouts"),
+    ("groupd_share_loads", "Share-partitions loaded.", "loads"),
+)
+"""Names of counters, and the fields of `ShareCounts`."""
+
 _Value = Callable[[SharePartition], int]
 _GAUGES: tuple[tuple[str, str, _Value], ...] = (
     (
@@ -76,67 +98,23 @@ class ShareRequestsMetrics(Collector):
         return found
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._requests()
-        yield from self._records()
-        shares = self._shares
-        sessions = shares.sessions
+        counts, sessions = self._shares.counts, self._shares.sessions
+        for name, doc, field in _COUNTS:
+            yield total(name, doc, getattr(counts, field))
+        by_type = {(name,): counts.acknowledged[kind] for kind, name in _TYPES.items()}
+        doc = "Acknowledged records by type."
+        name = _KAFKA + "sharegroupmetrics_recordacknowledgements"
+        yield totals(name, doc, ["acktype"], by_type)
+        ends = {(end.value.replace(" ", "_"),): counts.finished[end] for end in DeliveryEnd}
+        doc = "Records that are not delivered any more, by the reason."
+        yield totals("groupd_share_records_finished", doc, ["end"], ends)
+        doc = "How long that took together."
+        yield total("groupd_share_load_seconds", doc, counts.load_ms / 1000)
         prefix = _KAFKA + "sharesessioncache_"
         yield gauge(prefix + "sharesessionscount", "Open share sessions.", len(sessions))
         doc = "Partitions in share sessions."
         yield gauge(prefix + "sharepartitionscount", doc, sessions.partitions)
-        doc = "Sessions that ended with their connection."
-        yield total(prefix + "sharesessionevictions", doc, shares.counts.sessions_evicted)
         yield from self._partitions()
-
-    def _requests(self) -> Iterable[Metric]:
-        counts = self._shares.counts
-        prefix = _KAFKA + "brokertopicmetrics_"
-        for name, doc, count in (
-            ("totalsharefetchrequests", "ShareFetch requests.", counts.fetch_requests),
-            ("failedsharefetchrequests", "Those with errors.", counts.failed_fetch_requests),
-            (
-                "totalshareacknowledgementrequests",
-                "ShareAcknowledge requests.",
-                counts.acknowledge_requests,
-            ),
-            (
-                "failedshareacknowledgementrequests",
-                "Those with errors.",
-                counts.failed_acknowledge_requests,
-            ),
-        ):
-            yield total(prefix + name, doc, count)
-        doc = "ShareFetch requests that waited to the end."
-        yield total(_KAFKA + "delayedsharefetchmetrics_expires", doc, counts.polls_expired)
-
-    def _records(self) -> Iterable[Metric]:
-        counts = self._shares.counts
-        prefix = _KAFKA + "sharegroupmetrics_"
-        by_type = {(name,): counts.acknowledged[kind] for kind, name in _TYPES.items()}
-        doc = "Acknowledged records by type."
-        yield totals(prefix + "recordacknowledgements", doc, ["acktype"], by_type)
-        for name, doc, count in (
-            ("deadletterqueuerecordcount", "Copied dead letters.", counts.dead_letters),
-            (
-                "deadletterqueuetotalproducerequests",
-                "Requests to copy them.",
-                counts.dead_letter_requests,
-            ),
-            (
-                "deadletterqueuefailedproducerequests",
-                "Those that failed.",
-                counts.failed_dead_letter_requests,
-            ),
-        ):
-            yield total(prefix + name, doc, count)
-        ends = {(end.value.replace(" ", "_"),): counts.finished[end] for end in DeliveryEnd}
-        doc = "Records that are not delivered any more, by the reason."
-        yield totals("groupd_share_records_finished", doc, ["end"], ends)
-        doc = "Records whose lock timed out."
-        yield total("groupd_share_lock_timeouts", doc, counts.lock_timeouts)
-        yield total("groupd_share_loads", "Share-partitions loaded.", counts.loads)
-        doc = "How long that took together."
-        yield total("groupd_share_load_seconds", doc, counts.load_ms / 1000)
 
     def _partitions(self) -> Iterable[Metric]:
         leaders = self._shares.leaders

@@ -7,7 +7,7 @@ of a partition knows, so it is shown for the partitions that this node leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +15,6 @@ from msgspec import Struct
 from groupd.coordinator.core.blocked import topic_name
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import Positions
-from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.slices import Pace, Steps, dict_in_steps, smallest
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
@@ -72,7 +71,6 @@ class SharePages(Struct, frozen=True):
             _places(positions, led), limit + 1, None if after is None else lambda one: one > after
         )
         rows: list[dict[str, Any]] = []
-        held: dict[str, dict[str, Any]] = {}
         pace = Pace()
         for place in places[:limit]:
             topic, number = place
@@ -88,8 +86,6 @@ class SharePages(Struct, frozen=True):
                 "led_here": view is not None,
             }
             rows.append({**row, **_of_view(view, settings, now)})
-            if view is not None:
-                _add_held(held, view.ranges, settings, now, group)
             if view is not None or pace.due():
                 yield
         last_ms = now.wall_ms - now.monotonic_ms % MINUTE_MS
@@ -100,7 +96,6 @@ class SharePages(Struct, frozen=True):
             "delivery_count_limit": settings.delivery_count_limit,
             "lock_duration_ms": settings.lock_duration_ms,
             "partitions": rows,
-            "holders": [held[member_id] for member_id in sorted(held)],
             "events": self._events(state, group.group_id),
         }
         return shown, len(places) > limit
@@ -173,53 +168,17 @@ def _size(one: InFlightRange) -> int:
 
 
 def _range(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> dict[str, Any]:
-    held_ms = _held_ms(one, settings, now)
+    """`held_ms`: since the records were acquired or their lock was renewed, if the duration of
+    locks has not changed meanwhile."""
+    left_ms = None if one.lock_until_ms is None else max(0, one.lock_until_ms - now.monotonic_ms)
     return {
         "first_offset": one.first_offset,
         "last_offset": one.last_offset,
         "state": STATES[one.state],
         "delivery_count": one.delivery_count,
         "member_id": one.member_id,
-        "held_ms": held_ms,
-        "lock_left_ms": None if held_ms is None else settings.lock_duration_ms - held_ms,
+        "held_ms": None if left_ms is None else max(0, settings.lock_duration_ms - left_ms),
+        "lock_left_ms": left_ms,
         "write_pending": one.write_pending,
         "why": None if one.end is None else one.end.value,
     }
-
-
-def _held_ms(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> int | None:
-    """How long ago the record was acquired or its lock renewed, if the duration of locks has not
-    changed since; None without a lock."""
-    if one.lock_until_ms is None:
-        return None
-    return settings.lock_duration_ms - max(0, one.lock_until_ms - now.monotonic_ms)
-
-
-def _add_held(
-    held: dict[str, dict[str, Any]],
-    ranges: Sequence[InFlightRange],
-    settings: ShareGroupSettings,
-    now: Instant,
-    group: Group,
-) -> None:
-    """Add up what each member holds. A member that has left the group may hold records, too."""
-    partitions = set()
-    for one in ranges:
-        if one.member_id is None:
-            continue
-        row = held.get(one.member_id)
-        if row is None:
-            in_group = one.member_id in group.members
-            client = type_of(group).identify(group, one.member_id) if in_group else None
-            row = held[one.member_id] = {
-                "member_id": one.member_id,
-                "client_id": None if client is None else client.client_id,
-                "records": 0,
-                "partitions": 0,
-                "longest_ms": 0,
-            }
-        row["records"] += _size(one)
-        row["longest_ms"] = max(row["longest_ms"], _held_ms(one, settings, now) or 0)
-        if one.member_id not in partitions:
-            partitions.add(one.member_id)
-            row["partitions"] += 1

@@ -13,8 +13,8 @@ from groupd.coordinator.cli.admin_port import AdminPort, get, get_pages, nodes_o
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
 from groupd.coordinator.cli.groups.share import (
     given_up_lines,
-    holder_cells,
     poison_lines,
+    range_cells,
     share_cells,
     share_page,
     share_waits,
@@ -75,7 +75,7 @@ def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
     _section("partitions", [_partition(row, at_ms) for row in offsets["partitions"]], wide)
     share = found.get("share")
     if share is not None:
-        _section("held records", [holder_cells(row) for row in share["holders"]], wide)
+        _section("held records", range_cells(share), wide)
         _section("share-partitions", [share_cells(row) for row in share["partitions"]], wide)
     print_waits(found, wide=wide)
     print_silent(found, wide=wide)

@@ -21,28 +21,28 @@ def share_page(admin: AdminPort, path: str, found: Row) -> dict[str, Any]:
     if found["type"] != "share":
         return {}
     whole, *others = get_pages(admin, f"{path}/share")
-    holders = {one["member_id"]: one for one in whole["holders"]}
     for page in others:
         whole["partitions"] += page["partitions"]
-        for one in page["holders"]:
-            known = holders.setdefault(one["member_id"], one)
-            if known is not one:
-                known["records"] += one["records"]
-                known["partitions"] += one["partitions"]
-                known["longest_ms"] = max(known["longest_ms"], one["longest_ms"])
-    whole["holders"] = [holders[member_id] for member_id in sorted(holders)]
     return {"share": whole}
 
 
-def holder_cells(row: Row) -> dict[str, object]:
-    """The cells of what a member holds, by column."""
-    return {
-        "member": row["member_id"],
-        "client": or_dash(row["client_id"]),
-        "records": row["records"],
-        "partitions": row["partitions"],
-        "longest": span_text(row["longest_ms"]),
-    }
+def range_cells(share: Row) -> list[dict[str, object]]:
+    """The cells of the records that members hold, by column."""
+    return [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "first": one["first_offset"],
+            "last": one["last_offset"],
+            "delivered": one["delivery_count"],
+            "member": one["member_id"],
+            "held": span_text(one["held_ms"]),
+            "lock": f"{span_text(one['lock_left_ms'])} left",
+        }
+        for row in share["partitions"]
+        for one in row["in_flight"]
+        if one["lock_left_ms"] is not None
+    ]
 
 
 def share_cells(row: Row) -> dict[str, object]:
