@@ -108,3 +108,27 @@ def test_why_and_watch(run: Run) -> None:
     watched = run("watch", GROUP)
     assert watched.startswith(f"{GROUP}: share, Stable, 1 member, lag 7")
     assert "delivered again and again:" in watched
+
+
+def test_history_tells_how_the_start_offset_was_moved(
+    daemon: Daemon, read: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*arguments: str) -> list[dict[str, Any]]:
+        place = ("--data-dir", str(daemon.data_dir), "--format", "json")
+        with pytest.raises(SystemExit) as ended:
+            main(["groups", *arguments, *place])
+        assert ended.value.code == 0, capsys.readouterr().err
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    moves = told("history", GROUP)
+    assert [(one["topic"], one["partition"], one["kind"]) for one in moves[:1]] == [
+        ("orders", 0, "first")
+    ]
+    (now,) = told("offsets", GROUP)
+    assert (now["topic"], now["partition"], now["offset"]) == (
+        "orders",
+        0,
+        moves[-1]["to"]["offset"],
+    )
+    before_ms = moves[0]["time_ms"] - 1
+    assert told("offsets", GROUP, "--at", str(before_ms)) == []

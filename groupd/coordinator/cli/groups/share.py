@@ -12,13 +12,15 @@ from groupd.coordinator.cli.parse import show_time
 from groupd.coordinator.cli.tables import or_dash
 from groupd.coordinator.plain_text import span_text
 
+SHARE = "share"
+"""The type of share groups."""
 GIVEN_UP_SHOWN = 20
 """How many runs of records that were given up are shown: the latest."""
 
 
 def share_page(admin: AdminPort, path: str, found: Row) -> dict[str, Any]:
     """Returns {"share": all pages} of a share group, and nothing of another group."""
-    if found["type"] != "share":
+    if found["type"] != SHARE:
         return {}
     whole, *others = get_pages(admin, f"{path}/share")
     for page in others:

@@ -24,7 +24,7 @@ from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer, nodes_of, pag
 from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import group_cells, member_cells, wait_text
-from groupd.coordinator.cli.groups.share import poison_lines, share_waits
+from groupd.coordinator.cli.groups.share import SHARE, poison_lines, share_waits
 from groupd.coordinator.cli.parse import now_ms
 from groupd.coordinator.cli.tables import table_lines
 from groupd.coordinator.lag.judgement import SEVERITY
@@ -198,7 +198,7 @@ def _one_group(admin: AdminPort, group: str) -> Frame:
 
     def draw(size: FrameSize) -> Group:
         found = next(pages(admin, path, ANSWER_S))
-        if found["type"] == "share":
+        if found["type"] == SHARE:
             found["share"] = next(pages(admin, f"{path}/share", ANSWER_S))
         offsets = next(pages(admin, f"{path}/offsets", ANSWER_S))
         return group_frame(found, offsets, size)
