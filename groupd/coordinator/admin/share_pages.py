@@ -8,6 +8,7 @@ of a partition knows, so it is shown for the partitions that this node leads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -20,15 +21,16 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.share_offsets import ShareOffsets, SharePosition
-from groupd.coordinator.share_partitions.counts import ShareEvent
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
 from groupd.coordinator.share_partitions.in_flight import InFlightRange
 from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_requests import ShareRequests
-from groupd.coordinator.share_partitions.views import SharePartitionView, view_of
 from groupd.protocol.messages import TopicPartition
 from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 
+RANGES_MAX = 1000
+"""How many ranges of records are looked at in a share-partition, from the first on."""
 RANGES_SHOWN = 50
 """How many ranges of records are shown of a share-partition: the first one, and those that were
 delivered most often."""
@@ -75,18 +77,16 @@ class SharePages(Struct, frozen=True):
         for place in places[:limit]:
             topic, number = place
             known = positions.get(topic, {}).get(number)
-            view = view_of(led[place]) if place in led else None
+            many = len(rows) >= STARTS_SHOWN
             row = {
                 "topic": topic,
                 "partition": number,
-                "start_offset": _start_offset(view, known),
-                "starts": self.offsets.starts(group.group_id, topic, number)
-                if len(rows) < STARTS_SHOWN
-                else None,
-                "led_here": view is not None,
+                "start_offset": known.start_offset if isinstance(known, SharePosition) else None,
+                "starts": None if many else self.offsets.starts(group.group_id, topic, number),
+                "led_here": place in led,
             }
-            rows.append({**row, **_of_view(view, settings, now)})
-            if view is not None or pace.due():
+            rows.append({**row, **_of_leader(led.get(place), settings, now)})
+            if place in led or pace.due():
                 yield
         last_ms = now.wall_ms - now.monotonic_ms % MINUTE_MS
         shown = {
@@ -102,10 +102,7 @@ class SharePages(Struct, frozen=True):
 
     def _events(self, state: ShardState, group_id: str) -> list[dict[str, Any]]:
         """The latest events of the group, oldest first."""
-        found: list[ShareEvent] = []
-        for event in reversed(self.shares.counts.events):
-            if event.group_id == group_id and len(found) < EVENTS_SHOWN:
-                found.append(event)
+        found = [one for one in self.shares.counts.events if one.group_id == group_id]
         return [
             {
                 "timestamp_ms": one.wall_ms,
@@ -116,7 +113,7 @@ class SharePages(Struct, frozen=True):
                 "what": one.what,
                 "why": one.why,
             }
-            for one in reversed(found)
+            for one in found[-EVENTS_SHOWN:]
         ]
 
 
@@ -127,44 +124,35 @@ def _places(positions: Positions, led: dict[TopicPartition, Any]) -> Iterator[To
             yield topic, number
 
 
-def _start_offset(view: SharePartitionView | None, known: Any) -> int | None:
-    """The leader knows it first."""
-    if view is not None:
-        return view.start_offset
-    return known.start_offset if isinstance(known, SharePosition) else None
-
-
-def _of_view(
-    view: SharePartitionView | None, settings: ShareGroupSettings, now: Instant
+def _of_leader(
+    share: SharePartition | None, settings: ShareGroupSettings, now: Instant
 ) -> dict[str, Any]:
-    """What the leader knows: numbers of records, and ranges of records that are not acknowledged.
-    Numbers are None on other nodes."""
-    if view is None:
+    """What the leader knows: the start offset, which it knows first, numbers of records, and ranges
+    of records that are not accepted. Elsewhere, and until it is loaded, numbers are None."""
+    if share is None or share.records is None:
         unknown = ("end_offset", "next_offset", "finished", "locked", "waiting", "lock_timeouts")
         return {**dict.fromkeys(unknown), "in_flight": [], "left_out": 0}
+    records = share.records
     counts = dict.fromkeys((ACQUIRED, AVAILABLE), 0)
     shown: list[InFlightRange] = []
-    for one in view.ranges:
+    for one in islice(records.ranges(), RANGES_MAX):
         if one.state in counts and not one.write_pending:
-            counts[one.state] += _size(one)
+            counts[one.state] += one.last_offset - one.first_offset + 1
         if one.state != ACKNOWLEDGED or one.write_pending:
             shown.append(one)
     most = sorted(shown[1:], key=lambda one: -one.delivery_count)[: RANGES_SHOWN - 1]
     most = sorted([*shown[:1], *most], key=lambda one: one.first_offset)
     return {
-        "end_offset": view.end_offset,
-        "next_offset": view.next_offset,
-        "finished": view.finished,
+        "start_offset": records.start_offset,
+        "end_offset": records.start_offset + records.in_flight - 1,
+        "next_offset": records.next_offset,
+        "finished": records.delivery_complete_count,
         "locked": counts[ACQUIRED],
         "waiting": counts[AVAILABLE],
-        "lock_timeouts": view.lock_timeouts,
+        "lock_timeouts": share.lock_timeouts,
         "in_flight": [_range(one, settings, now) for one in most],
         "left_out": len(shown) - len(most),
     }
-
-
-def _size(one: InFlightRange) -> int:
-    return one.last_offset - one.first_offset + 1
 
 
 def _range(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> dict[str, Any]:
