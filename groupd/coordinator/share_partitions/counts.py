@@ -7,6 +7,7 @@ from collections import Counter, deque
 
 from msgspec import Struct
 
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages import TopicId
 
 EVENTS_MAX = 1000
@@ -28,12 +29,14 @@ class ShareEvent(Struct, frozen=True):
 
 
 class ShareCounts:
-    """Counts since the start. `acknowledged`: records by type of acknowledgement."""
+    """Counts since the start. `acknowledged`: records by type of acknowledgement. `finished`:
+    records that are not delivered any more, by the reason."""
 
     def __init__(self) -> None:
         self.fetch_requests = self.failed_fetch_requests = 0
         self.acknowledge_requests = self.failed_acknowledge_requests = 0
         self.acknowledged: Counter[int] = Counter()
+        self.finished: Counter[DeliveryEnd] = Counter()
         self.lock_timeouts = 0
         self.sessions_evicted = 0
         """Sessions that have ended with their connection."""

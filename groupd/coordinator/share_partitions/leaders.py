@@ -113,6 +113,11 @@ class ShareLeaders:
     def __len__(self) -> int:
         return self._count
 
+    def all(self) -> Iterator[SharePartition]:
+        """All share-partitions."""
+        for group_id in list(self._groups):
+            yield from self.of_group(group_id)
+
     def of_group(self, group_id: str) -> Iterator[SharePartition]:
         """The share-partitions of a group."""
         yield from list(self._groups.get(group_id, {}).values())

@@ -511,6 +511,7 @@ class SharePartition:
 
     def _tell(self, finished: Iterable[FinishedRecords]) -> None:
         for one in finished:
+            self._around.counts.finished[one.end] += one.last_offset - one.first_offset + 1
             if one.end is DeliveryEnd.ACCEPTED:
                 self._event(one.first_offset, one.last_offset, "accepted")
             else:
