@@ -27,6 +27,7 @@ from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReques
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group
+from groupd.testing.share_recipes import SHARE_RECIPES, ShareRecipes
 
 HEARTBEAT_VERSION = 1
 JOIN_VERSION = 9
@@ -42,10 +43,11 @@ RECIPES = (
     "static_member_conflict",
     "fatal_heartbeat_error",
     "unknown_member_storm",
+    *SHARE_RECIPES,
 )
 
 
-class Recipes:
+class Recipes(ShareRecipes):
     """The recipes of one engine. The examples use `groupd.recipes`, which turns what a recipe
     returns into an `Incident`."""
 

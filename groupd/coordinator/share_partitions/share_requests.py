@@ -137,6 +137,13 @@ class ShareRequests:
         """The share-partitions of a group that are loaded here, by topic and partition."""
         return share_partitions_of(self.leaders, group_id)
 
+    def forget_group(self, group_id: str) -> None:
+        """Forget what is not durable of a group, its sessions and locks, as a leader that dies."""
+        for share in self.leaders.of_group(group_id):
+            self.leaders.drop(share)
+        for session in self.sessions.all_of(group_id):
+            self.sessions.end(session)
+
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""
         await self.leaders.close()
