@@ -74,8 +74,10 @@ def blocking(
 
     @wraps(operation)
     def call(self: Calling, /, *args: P.args, **options: P.kwargs) -> R:
-        if name.startswith("wait_"):
-            refuse_on_loop(name)
+        if name.startswith("wait_") and on_a_loop():
+            raise HarnessError(
+                f"{name} would block the running event loop: await c.aio.{name}(...)"
+            )
         found: R = self._call(name, *args, **options)
         return found
 
@@ -95,12 +97,6 @@ def call_checked(
 def _listed(value: Any) -> Any:
     plain = isinstance(value, str | bytes | Mapping | list | tuple)
     return list(value) if isinstance(value, Iterable) and not plain else value
-
-
-def refuse_on_loop(name: str) -> None:
-    """Raises HarnessError for the wait `name` inside an event loop."""
-    if on_a_loop():
-        raise HarnessError(f"{name} would block the running event loop: await c.aio.{name}(...)")
 
 
 def on_a_loop() -> bool:

@@ -380,7 +380,7 @@ class Engine:
         """See `ShareRequests.forget_group`."""
         forget = self.daemon.parts.share_partitions.forget_group
         self.host.call("forget-share-group", lambda: forget(group_id), group=group_id)
-        self.shares.leader_gone(group_id)
+        self.shares.locks_gone(group_id)
         self.watch.changed()
 
     def hold_appends(self) -> None:

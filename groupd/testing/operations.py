@@ -28,7 +28,8 @@ from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
 from groupd.testing.security import MechanismName
 from groupd.testing.security_operations import SecurityOperations
-from groupd.testing.share_operations import ShareOperations, share_text
+from groupd.testing.share_operations import ShareOperations
+from groupd.testing.share_view import ShareView
 from groupd.testing.topic_operations import TopicOperations
 from groupd.testing.waits import Waits
 
@@ -113,9 +114,8 @@ class Operations(
         texts = []
         for group in groups:
             texts.append(f"group {group}:\n{timeline_text(self._engine.history.of(group))}")
-            if self._engine.running and (shares := share_text(self._engine, group)):
-                texts.append(shares)
-        return "\n".join(texts)
+            texts.append(ShareView(self._engine, group).text())
+        return "\n".join(filter(None, texts))
 
     # Invariants
 

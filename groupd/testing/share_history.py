@@ -17,11 +17,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from groupd.coordinator.share_partitions.counts import (
-    ACQUIRED_BY_MEMBER,
-    LOADED,
-    ShareEvent,
-)
+from groupd.coordinator.share_partitions.counts import ACQUIRED_BY_MEMBER, LOADED, ShareEvent
 from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.records.share_state_records import (
     SharePartitionKey,
@@ -42,6 +38,9 @@ class SeenRecord(Struct, frozen=True):
     delivery_count: int
     member_id: str | None
     why: str | None
+
+
+UNSEEN = SeenRecord("", 0, None, None)
 
 
 class ShareHistory:
@@ -96,15 +95,12 @@ class ShareHistory:
                 self._forget(key)
             self._epochs[key] = value.state_epoch
 
-    def locks_gone(self) -> None:
-        """The broker has ended, and all locks with it."""
+    def locks_gone(self, group_id: str | None = None) -> None:
+        """The leaders of the partitions of the group (None = of all groups) have ended, and all
+        locks with them."""
         for key in self._seen:
-            self._unlock(key)
-
-    def leader_gone(self, group_id: str) -> None:
-        """The leader of the group's partitions has ended, and its locks with it."""
-        for key in self.partitions(group_id):
-            self._unlock(key)
+            if group_id in (None, key.group_id):
+                self._unlock(key)
 
     def reset(self) -> None:
         """Forget what the logs held: they are empty again."""

@@ -6,6 +6,7 @@ from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group
+from groupd.testing.share_view import ShareView
 
 OUTAGE_MAX = 100
 SHARE_RECIPES = ("slow_worker", "share_leader_failover", "share_coordinator_failover")
@@ -28,21 +29,14 @@ class ShareRecipes:
         1
         """
         check_group(self._engine, group)
-        held = [
-            one
-            for share in self._engine.share_partitions(group)
-            if share.records is not None
-            for one in share.records.ranges()
-            if one.lock_until_ms is not None and member in (None, one.member_id)
-        ]
-        ends_ms = [one.lock_until_ms for one in held if one.lock_until_ms is not None]
-        if not ends_ms:
-            raise HarnessError(f"{member or 'nobody'} holds a record of group {group}")
-        left_ms = max(ends_ms) - self._engine.clock.monotonic_ms()
-        await self._engine.advance(max(0, left_ms), keep_connected=True)
-        members = sorted({one.member_id for one in held if one.member_id is not None})
-        count = sum(one.last_offset - one.first_offset + 1 for one in held)
-        return {"faults": [], "members": members, "released": count}
+        acquired = ShareView(self._engine, group).acquired()
+        held = [one for one in acquired if member in (None, one["member_id"])]
+        if not held:
+            raise HarnessError(f"group {group}: no lock is held by {member or 'any member'}")
+        left_ms = max(one["lock_left_ms"] or 0 for one in held)
+        await self._engine.advance(left_ms, keep_connected=True)
+        members = sorted({str(one["member_id"]) for one in held})
+        return {"faults": [], "members": members, "released": len(held)}
 
     async def share_leader_failover(self, group: str) -> RecipeResult:
         """The leader of the group's partitions dies, and another one takes its place. What was

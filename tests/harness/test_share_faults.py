@@ -141,7 +141,7 @@ def test_slow_worker(c: GroupCoordinator) -> None:
     error = accept(consumer, messages)
     assert error is not None
     assert error.name() == "INVALID_RECORD_STATE"
-    with pytest.raises(HarnessError, match="nobody holds a record of group workers"):
+    with pytest.raises(HarnessError, match="group workers: no lock is held by any member"):
         c.recipes.slow_worker("workers")
     with pytest.raises(NotFound, match="no group worker; did you mean workers"):
         c.recipes.slow_worker("worker")

@@ -98,9 +98,9 @@ def test_locks_end_with_their_leader(world: World) -> None:
     world.history.locks_gone()
     assert world.states() == {0: "acknowledged", 1: "available"}
     world.tell("acquired", 1, 1, member="b")
-    world.history.leader_gone("other")
+    world.history.locks_gone("other")
     assert world.states()[1] == "acquired"
-    world.history.leader_gone("g")
+    world.history.locks_gone("g")
     assert world.states()[1] == "available"
     assert world.broken == []
 
