@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.bench import assignors, cluster, growth, recovery, stalls
+from tests.bench import assignors, cluster, growth, recovery, share, stalls
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
 from tests.bench.security import measure as security_measure
@@ -33,6 +33,7 @@ PARTS: Sequence[Entry] = (
     Entry("j", "Growth", growth.measure),
     Entry("k", "Security", security_measure),
     Entry("n", "A cluster", cluster.measure),
+    Entry("uv", "Share groups", share.measure),
 )
 
 TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}

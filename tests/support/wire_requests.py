@@ -19,8 +19,8 @@ def batch(count: int) -> bytes:
 RECORDS = batch(3)
 
 
-def produce(topic: str, records: bytes = RECORDS, acks: int = -1) -> Request:
-    data = {"name": topic, "partition_data": [{"index": 0, "records": records}]}
+def produce(topic: str, records: bytes = RECORDS, acks: int = -1, partition: int = 0) -> Request:
+    data = {"name": topic, "partition_data": [{"index": partition, "records": records}]}
     return ("Produce", 9, {"acks": acks, "timeout": 10_000, "topic_data": [data]})
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from groupd.coordinator.config.settings import setting
 
+RECORD_LOCKS_MAX = 10_000
+"""The highest limit on the records of a share-partition in flight."""
+
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)  # `CoordinatorConfig` makes them
 class ShareSettings:
@@ -29,7 +32,6 @@ class ShareSettings:
     share_max_assignment_interval_ms: int = setting(
         "group.share.max.assignment.interval.ms", 15000, low=0
     )
-    share_assignor_offload_enable: bool = setting("group.share.assignor.offload.enable", True)
     share_max_size: int = setting("group.share.max.size", 200, low=1, high=1000)
     share_assignors: tuple[str, ...] = setting("group.share.assignors", ("simple",))
     share_initialize_retry_interval_ms: int = setting(
@@ -54,13 +56,13 @@ class ShareSettings:
         "group.share.max.delivery.count.limit", 10, low=5, high=25
     )
     share_partition_max_record_locks: int = setting(
-        "group.share.partition.max.record.locks", 2000, low=100, high=10000
+        "group.share.partition.max.record.locks", 2000, low=100, high=RECORD_LOCKS_MAX
     )
     share_min_partition_max_record_locks: int = setting(
         "group.share.min.partition.max.record.locks", 100, low=100, high=2000
     )
     share_max_partition_max_record_locks: int = setting(
-        "group.share.max.partition.max.record.locks", 4000, low=2000, high=10000
+        "group.share.max.partition.max.record.locks", 4000, low=2000, high=RECORD_LOCKS_MAX
     )
     share_max_share_sessions: int = setting("group.share.max.share.sessions", 2000, low=1)
     dead_letter_auto_create_topics_enable: bool = setting(

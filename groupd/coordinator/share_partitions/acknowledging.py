@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -45,7 +46,8 @@ class AcknowledgementsUnderWay:
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
         """Wait until all are durable or undone."""
         for key, (durable, batches) in self._pending.items():
-            self.results[key] = error = await durable
+            # If the client is gone this wait is cancelled, but not the change.
+            self.results[key] = error = await asyncio.shield(durable)
             if pace.due():
                 await pace.turn()
             if error is None:

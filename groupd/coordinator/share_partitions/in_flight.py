@@ -1,5 +1,5 @@
 """The state of one share-partition at its leader: which records are in flight, who holds them, and
-what is over (docs/spec/share-group.md, sections 4.2 to 4.7).
+what is over (docs/spec/share-group.md#4).
 
 This is pure code: it reads no log and no clock, and writes nothing. What must become durable is
 returned as a `PendingWrite`, and the caller says how the write ended.
@@ -301,7 +301,8 @@ class InFlightRecords:
         lock = RecordLock(member_id, until_ms, joined(ranges), 0)
         for first, last in ranges:
             for run in self._runs.between(first, last):
-                if run.state == ACQUIRED and run.lock is not None:
+                # An offset may end one batch of the request and begin the next.
+                if run.state == ACQUIRED and run.lock is not None and run.lock is not lock:
                     self._locks.let_go(run.lock, len(run))
                     run.lock = lock
                     lock.held += len(run)

@@ -92,6 +92,9 @@ class ShareLeaders:
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
         self._wanted = wanted
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
+        self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
+        """By group and partition: those that were dropped while changes of them were on their way
+        to the persister."""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._around = ShareSurroundings(
@@ -128,7 +131,8 @@ class ShareLeaders:
         if share is None:
             if self._count >= SHARE_PARTITIONS_MAX:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "too many share-partitions are open")
-            share = SharePartition(group_id, log, self._around, shares.lock_moved)
+            before = self._ending.get((group_id, (log.topic_id, log.partition)))
+            share = SharePartition(group_id, log, self._around, shares.lock_moved, before)
             shares.by_group[group_id] = share
             self._groups.setdefault(group_id, {})[log.topic_id, log.partition] = share
             self._count += 1
@@ -146,6 +150,8 @@ class ShareLeaders:
         if not group:
             del self._groups[share.group_id]
         self._count -= 1
+        if share.writes:
+            self._ending[share.group_id, key] = share
         shares = self._states.get(share.partition)
         if shares is not None:
             shares.forget(share)
@@ -159,6 +165,9 @@ class ShareLeaders:
             yield
 
     def _settled(self, share: SharePartition) -> None:
+        key = share.group_id, (share.partition.topic_id, share.partition.partition)
+        if self._ending.get(key) is share and not share.writes:
+            del self._ending[key]
         if share.closed or (share.idle and not self._wanted(share.group_id)):
             self.drop(share)
 

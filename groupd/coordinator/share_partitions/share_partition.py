@@ -108,7 +108,9 @@ class SharePartition:
     it is made: until then, and if that fails, `records` is None.
 
     `closed`: it is not used any more; look it up anew. `error`: why it could not be loaded.
-    `moved(self)` is called when a lock has changed.
+    `moved(self)` is called when a lock has changed. `before`: the one in whose place it comes, if
+    changes of that one may still be on their way to the persister. They are written at the same
+    leader epoch, so this one is loaded after them.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class SharePartition:
         partition: PartitionLog,
         around: ShareSurroundings,
         moved: Callable[[SharePartition], None],
+        before: SharePartition | None,
     ) -> None:
         self.group_id = group_id
         self.partition = partition
@@ -132,11 +135,12 @@ class SharePartition:
         self._leader_epoch = partition.epochs.latest
         self._state_epoch = 0
         self._wakes = 0
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters: dict[asyncio.Event, None] = {}
         self._unwritten: list[_ShareChange] = []
         self._burials = 0
-        self._writing = False
-        around.start(self._load())
+        self._written = asyncio.Event()
+        self._written.set()
+        around.start(self._load(before))
 
     # Waiting for records ------------------------------------------------------------------
 
@@ -146,11 +150,11 @@ class SharePartition:
 
     def add_waiter(self, event: asyncio.Event) -> None:
         self.partition.add_waiter(event)
-        self._waiters.add(event)
+        self._waiters[event] = None
 
     def remove_waiter(self, event: asyncio.Event) -> None:
         self.partition.remove_waiter(event)
-        self._waiters.discard(event)
+        self._waiters.pop(event, None)
 
     def wake(self) -> None:
         """Let waiting requests look again."""
@@ -165,9 +169,18 @@ class SharePartition:
         """Whether nothing would be lost with it but what is durable: no record is locked, and no
         change is on its way."""
         records = self.records
-        if records is None or self._writing or self._burials:
+        if records is None or self.writes or self._burials:
             return False
         return records.next_lock_ms is None
+
+    @property
+    def writes(self) -> bool:
+        """Whether changes are on their way to the persister."""
+        return not self._written.is_set()
+
+    async def written(self) -> None:
+        """Wait until no change is on its way to the persister."""
+        await self._written.wait()
 
     def close(self, error: ApiError | None = None) -> None:
         """Give it up. Changes that are on their way to the persister are still answered."""
@@ -175,7 +188,9 @@ class SharePartition:
         self.error = error
         self.wake()
 
-    async def _load(self) -> None:
+    async def _load(self, before: SharePartition | None) -> None:
+        if before is not None:
+            await before.written()
         around = self._around
         begun_ms = around.clock.monotonic_ms()
         try:
@@ -378,8 +393,8 @@ class SharePartition:
             self._finish([change], None)
             return durable
         self._unwritten.append(change)
-        if not self._writing:
-            self._writing = True
+        if not self.writes:
+            self._written.clear()
             self._around.start(self._write_all())
         self._moved(self)
         return durable
@@ -402,7 +417,7 @@ class SharePartition:
                 if not change.durable.done():
                     change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
-            self._writing = False
+            self._written.set()
         self._around.settled(self)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:

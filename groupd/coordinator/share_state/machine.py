@@ -14,9 +14,10 @@ from typing import Any, cast
 from msgspec import Struct
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.config.share_settings import RECORD_LOCKS_MAX
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.coordinator.runtime.machine import Machine
-from groupd.coordinator.share_state.batches import Batches, merged
+from groupd.coordinator.share_state.batches import Batches, in_order, merged
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.share_state import (
@@ -46,9 +47,10 @@ from groupd.protocol.records.share_state_records import (
     ShareUpdate,
 )
 
-BATCHES_MAX = 4_000
-"""The most batches of one share-partition. To merge so many takes some milliseconds, and a snapshot
-of them is a record of 80 KB."""
+BATCHES_MAX = 2 * RECORD_LOCKS_MAX
+"""The most batches of one share-partition. Each record in flight may need one of its own, and those
+of the last record batch of the log that was acquired may go beyond the record locks. To merge so
+many takes some milliseconds, and a snapshot of them is a record of 400 KB."""
 
 UNKNOWN_COUNT = -1
 """The delivery complete count of a share-partition without a start offset."""
@@ -192,7 +194,7 @@ class ShareStateMachine(Machine):
         elif new_start == old_start:
             done = max(done, asked.delivery_complete_count)
         start_offset = max(old_start, new_start)
-        new = merged((), asked.batches, start_offset)
+        new = merged((), in_order(asked.batches), start_offset)
         # A new batch adds itself, and may cut an old one in two.
         if (
             len(kept.batches) + 2 * len(new) > BATCHES_MAX

@@ -141,7 +141,7 @@ class ShareStateShard(LogShard[ShareStateMachine]):
         # Meanwhile snapshots only move on, so offsets that were seen too early do no harm.
         for some in self._chunks(machine):
             offsets = [machine.kept[key].snapshot_offset for key in some if key in machine.kept]
-            keep_from = min(offsets, default=keep_from) if offsets else keep_from
+            keep_from = min([keep_from, *offsets])
             await asyncio.sleep(0)
         if keep_from <= self.start_offset or not await self.flushed() or not self.runs(machine):
             return

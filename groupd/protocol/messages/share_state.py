@@ -28,7 +28,7 @@ NO_OFFSET = -1
 """No start offset yet: the first reader of the share-partition decides where it starts."""
 
 
-class ShareStateBatch(Struct, frozen=True):
+class ShareStateBatch(Struct, frozen=True, gc=False):
     """The state of a range of offsets."""
 
     first_offset: int

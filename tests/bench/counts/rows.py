@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
 
+from groupd.protocol.messages.share_fetch import ACCEPT
 from tests.bench import frames
 from tests.bench.counts import trace
 from tests.bench.counts.trace import Calls
@@ -22,6 +24,7 @@ from tests.bench.load import classic_frames
 from tests.bench.load.members import PARTITIONS, TOPIC, Member
 from tests.bench.peers.processes import Peer
 from tests.bench.security.variants import ACL_SETTINGS, make_acls
+from tests.bench.share.group import Range, ShareMember, share_members
 from tests.support.raw import FrameSocket, fetch
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import batch, produce
@@ -111,15 +114,46 @@ def _classic_joins(client: Client) -> Iterator[bytes]:
 
 def read_frame(client: Client) -> bytes:
     """A Fetch of a batch of records, which is there then."""
-    with WireClient(client.host, client.port) as other:
-        other.pipeline([produce(TOPIC, batch(RECORDS))])
+    _write_records(client, 0)
     return fetch(0, TOPIC, 0, 0, 0)
+
+
+def _write_records(client: Client, partition: int) -> None:
+    """Appends a batch of records."""
+    with WireClient(client.host, client.port) as other:
+        other.pipeline([produce(TOPIC, batch(RECORDS), partition=partition)])
 
 
 def write_frame(client: Client) -> bytes:
     """A Produce of a batch of records."""
     with WireClient(client.host, client.port) as other:
         return other.frame_of(*produce(TOPIC, batch(RECORDS)))
+
+
+def _share_fetches(client: Client) -> Iterator[bytes]:
+    """ShareFetches that acknowledge the record that the one before acquired, and acquire one."""
+    member, topic_id = _share_member(client, "share-fetch", 1)
+    _told(client, member.fetch(1))
+    for offset in itertools.count():
+        yield member.fetch(1, offset + 1, [Range(topic_id, 1, offset, offset)])
+
+
+def _share_acknowledgements(client: Client) -> Iterator[bytes]:
+    """ShareAcknowledges of one record each."""
+    member, topic_id = _share_member(client, "share-acknowledge", 2)
+    _told(client, member.fetch(RECORDS))
+    for offset in range(RECORDS):
+        ranges = [Range(topic_id, 2, offset, offset)]
+        yield member.acknowledge(ranges, bytes((ACCEPT,)), offset + 1)
+
+
+def _share_member(client: Client, group: str, partition: int) -> tuple[ShareMember, bytes]:
+    """A member that reads a partition of its own, in which a batch of records is, and the topic
+    id."""
+    _write_records(client, partition)
+    (member,) = share_members((client.host, client.port), group, 1, PARTITIONS)
+    (topic_id,) = member.assigned
+    return ShareMember(member.group, member.name, {topic_id: (partition,)}), topic_id
 
 
 COMMIT = ("commit_offsets", "MemoryStore.append")
@@ -137,6 +171,8 @@ ROWS: Sequence[Row] = (
     Row("offset-fetch-10", partial(_fetches, partitions=10), FETCH),
     Row("fetch-records", lambda client: repeat(read_frame(client))),
     Row("produce-records", lambda client: repeat(write_frame(client))),
+    Row("share-fetch", _share_fetches),
+    Row("share-acknowledge", _share_acknowledgements),
 )
 
 

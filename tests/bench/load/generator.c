@@ -1,12 +1,15 @@
 /* The load generator of the benchmarks: prepared requests over many connections, one thread, epoll.
  *
- *   generator ADDRESS PORT repeat WINDOW SECONDS WARMUP plain|tls  <plan >usual-replies
- *   generator ADDRESS PORT once   WINDOW TIMEOUT HOLD   plain|tls  <plan >replies
+ *   generator ADDRESS PORT repeat WINDOW  SECONDS WARMUP plain|tls  <plan >usual-replies
+ *   generator ADDRESS PORT once   WINDOW  TIMEOUT HOLD   plain|tls  <plan >replies
+ *   generator ADDRESS PORT share  RECORDS SECONDS WARMUP plain|tls  <plan
  *
  * The plan: for every connection the number of its requests (int32) and the requests, each with its
  * length in front, as they go over the wire (big endian). `repeat`: a connection sends its only
  * request again and again, WINDOW at a time. `once`: it sends each once, in order, and all connections
- * stay open for HOLD more seconds. `tls`: over TLS, and no certificate is checked. Only the correlation id (bytes 8 to 12) is written here. Out come replies without their length and
+ * stay open for HOLD more seconds. `share`: its only request is a ShareFetch that opens a session; each
+ * further one acknowledges what the last one acquired (see share.h). Replies count that confirm
+ * acknowledgements. It ends early when RECORDS have been acknowledged. `tls`: over TLS, and no certificate is checked. Only the correlation id (bytes 8 to 12) is written here. Out come replies without their length and
  * correlation id, each behind its length (int32): in `repeat` the newest one of every connection from
  * before the timed part, in `once` all, by connection. How many replies in the timed part differed
  * from that one is counted, so that an error in the middle cannot pass for speed.
@@ -32,6 +35,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "share.h"
+
 enum { HEAD = 8, WINDOW_MAX = 64, EVENTS = 512, BUCKETS = 2048, STEP = 32, READ_MAX = 1 << 16 };
 
 /* Between new connections: a peer with a short queue of those that it has not accepted yet would
@@ -55,11 +60,12 @@ struct connection {
     uint32_t pending_length, pending_capacity;
     int waits_to_write;
     struct request *replies;
+    struct share_consumer share;
 };
 
-static int repeat, window, epoll_fd;
+static int repeat, share, window, epoll_fd;
 static SSL_CTX *tls_context; /* NULL: plain text */
-static uint64_t counted, changed, answered_total, buckets[BUCKETS];
+static uint64_t counted, changed, acknowledged, acknowledged_most, answered_total, buckets[BUCKETS];
 static int counting, stopping;
 static struct connection *connections;
 static uint32_t connection_count, busy;
@@ -182,13 +188,13 @@ static ssize_t waits(struct connection *c, int done) {
 }
 
 /* As `send` and `recv` on a socket that does not block: -1 with EAGAIN if it has to wait. */
-static ssize_t put(struct connection *c, const uint8_t *bytes, uint32_t length) {
+static ssize_t send_some(struct connection *c, const uint8_t *bytes, uint32_t length) {
     if (!c->tls) return send(c->fd, bytes, length, MSG_NOSIGNAL);
     int done = SSL_write(c->tls, bytes, (int)length);
     return done > 0 ? done : waits(c, done);
 }
 
-static ssize_t get(struct connection *c, uint8_t *into, uint32_t room) {
+static ssize_t receive_some(struct connection *c, uint8_t *into, uint32_t room) {
     if (!c->tls) return recv(c->fd, into, room, 0);
     int done = SSL_read(c->tls, into, (int)room);
     return done > 0 ? done : waits(c, done);
@@ -198,7 +204,7 @@ static ssize_t get(struct connection *c, uint8_t *into, uint32_t room) {
 static void flush(struct connection *c) {
     uint32_t done = 0;
     while (done < c->pending_length) {
-        ssize_t wrote = put(c, c->pending + done, c->pending_length - done);
+        ssize_t wrote = send_some(c, c->pending + done, c->pending_length - done);
         if (wrote < 0 && errno == EAGAIN) break;
         if (wrote < 0) die("send");
         done += (uint32_t)wrote;
@@ -221,6 +227,7 @@ static void send_more(struct connection *c) {
     uint64_t now = now_ns();
     while (may_send(c)) {
         struct request *r = &c->plan[repeat ? 0 : c->sent];
+        if (share) *r = (struct request){c->share.next.data, (uint32_t)c->share.next.length};
         if (c->pending_length + r->length > c->pending_capacity) {
             c->pending_capacity = (c->pending_length + r->length) * 2;
             c->pending = take(c->pending, c->pending_capacity);
@@ -235,7 +242,12 @@ static void send_more(struct connection *c) {
 }
 
 static void note_reply(struct connection *c, uint8_t *body, uint32_t length, uint64_t now) {
-    if (!repeat) {
+    answered_total++;
+    if (share) {
+        uint64_t confirmed = share_hears(&c->share, body, length);
+        if (counting) acknowledged += confirmed;
+        if (!confirmed) return;
+    } else if (!repeat) {
         struct request *kept = &c->replies[c->answered];
         kept->length = length;
         kept->bytes = take(NULL, length);
@@ -252,7 +264,6 @@ static void note_reply(struct connection *c, uint8_t *body, uint32_t length, uin
         buckets[bucket_of((now - c->started[c->answered % WINDOW_MAX]) / 1000)]++;
         counted++;
     }
-    answered_total++;
 }
 
 static void receive(struct connection *c) {
@@ -260,7 +271,7 @@ static void receive(struct connection *c) {
         c->capacity = c->filled + READ_MAX;
         c->buffer = take(c->buffer, c->capacity);
     }
-    ssize_t got = get(c, c->buffer + c->filled, c->capacity - c->filled);
+    ssize_t got = receive_some(c, c->buffer + c->filled, c->capacity - c->filled);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
         if (got == 0) errno = ECONNRESET;
@@ -322,7 +333,7 @@ static void write_reply(const uint8_t *bytes, uint32_t length) {
 static void write_replies(void) {
     for (uint32_t i = 0; i < connection_count; i++) {
         struct connection *c = &connections[i];
-        if (repeat) write_reply(c->usual, c->usual_length);
+        if (repeat && !share) write_reply(c->usual, c->usual_length);
         for (uint32_t j = 0; !repeat && j < c->answered; j++)
             write_reply(c->replies[j].bytes, c->replies[j].length);
     }
@@ -330,19 +341,23 @@ static void write_replies(void) {
 }
 
 static void run_until(uint64_t end_ns) {
-    while (busy && now_ns() < end_ns) turn(10);
+    while (busy && now_ns() < end_ns && !(counting && share && acknowledged >= acknowledged_most))
+        turn(10);
 }
 
 int main(int count, char **arguments) {
     if (count != 8) {
-        fprintf(stderr, "generator ADDRESS PORT repeat|once WINDOW SECONDS WARMUP|HOLD plain|tls\n");
+        fprintf(stderr, "generator ADDRESS PORT repeat|once|share WINDOW|RECORDS SECONDS WARMUP|HOLD "
+                        "plain|tls\n");
         return 2;
     }
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)atoi(arguments[2]))};
     if (inet_pton(AF_INET, arguments[1], &address.sin_addr) != 1) die("address");
-    repeat = !strcmp(arguments[3], "repeat");
-    window = atoi(arguments[4]);
+    share = !strcmp(arguments[3], "share");
+    repeat = share || !strcmp(arguments[3], "repeat");
+    window = share ? 1 : atoi(arguments[4]);
+    acknowledged_most = share ? strtoull(arguments[4], NULL, 10) : 0;
     if (window < 1 || window > WINDOW_MAX) die("window");
     double seconds = atof(arguments[5]), warmup = atof(arguments[6]), hold = repeat ? 0 : warmup;
     if (!strcmp(arguments[7], "tls")) {
@@ -365,8 +380,10 @@ int main(int count, char **arguments) {
     uint64_t began = now_ns();
     double cpu = cpu_seconds();
     for (uint32_t i = 0; i < connection_count; i++) {
-        send_more(&connections[i]);
-        if (!connections[i].requests) busy--;
+        struct connection *c = &connections[i];
+        if (share) share_begin(&c->share, c->plan[0].bytes, c->plan[0].length);
+        send_more(c);
+        if (!c->requests) busy--;
     }
     if (repeat) {
         run_until(began + (uint64_t)(warmup * 1e9));
@@ -378,11 +395,12 @@ int main(int count, char **arguments) {
     run_until(began + (uint64_t)(seconds * 1e9));
     double took = (double)(now_ns() - began) / 1e9;
     cpu = cpu_seconds() - cpu;
-    if (hold > 0 && !busy) {
+    int holds = hold > 0 && !busy;
+    if (holds) {
         fprintf(stderr, "counting\n");
         usleep((useconds_t)(hold * 1e6));
     }
-    if (repeat || hold > 0) fprintf(stderr, "counted\n");
+    if (repeat || holds) fprintf(stderr, "counted\n");
     counting = 0;
     stopping = 1;
     uint64_t replies = counted;
@@ -393,6 +411,7 @@ int main(int count, char **arguments) {
     fprintf(stderr, "\"seconds\": %.6f, \"cpu_seconds\": %.6f, ", took, cpu);
     fprintf(stderr, "\"p50_us\": %" PRIu64 ", \"p99_us\": %" PRIu64 ", ", percentile(0.5),
             percentile(0.99));
+    fprintf(stderr, "\"acknowledged\": %" PRIu64 ", ", acknowledged);
     fprintf(stderr, "\"changed\": %" PRIu64 ", \"unanswered\": %u}\n", changed, busy);
     return 0;
 }

@@ -28,8 +28,8 @@ class Result:
     """The result of one run. `count`: replies in the timed part, which took `seconds` and
     `cpu_seconds` of the generator; `answered`: all replies; `changed`: those of the timed part that
     differ from the one of their connection before it; `replies`: that one of every connection, or
-    all, without length and correlation id; `peer_cpu_us`: what the peer used for each reply of the
-    timed part."""
+    all, without length and correlation id; `acknowledged`: records, by consumers of share groups;
+    `peer_cpu_us`: what the peer used for each reply of the timed part."""
 
     count: int
     answered: int
@@ -40,6 +40,7 @@ class Result:
     changed: int
     unanswered: int
     replies: tuple[bytes, ...]
+    acknowledged: int = 0
     peer_cpu_us: float = 0.0
 
 
@@ -55,17 +56,39 @@ def repeat(
 ) -> Result:
     """Opens a connection for every frame, which sends nothing else, `window` at a time; the replies
     of `seconds` after `warmup_s` count."""
+    return _timed(address, "repeat", window, seconds, warmup_s, frames, peer_cpu_s, tls=tls)
+
+
+def consume(
+    address: tuple[str, int],
+    frames: Iterable[bytes],
+    *,
+    records: int,
+    seconds: float,
+    peer_cpu_s: Callable[[], float],
+) -> Result:
+    """Opens a connection for every frame, a ShareFetch v2 of one topic that opens a session; after
+    that each request acknowledges what the last one acquired. It ends when so many `records` have
+    been acknowledged, or `seconds` are over. Replies count that confirm acknowledgements."""
+    return _timed(address, "share", records, seconds, 0.0, frames, peer_cpu_s)
+
+
+def _timed(
+    address: tuple[str, int],
+    mode: str,
+    limit: int,
+    seconds: float,
+    warmup_s: float,
+    frames: Iterable[bytes],
+    peer_cpu_s: Callable[[], float],
+    *,
+    tls: bool = False,
+) -> Result:
+    """Runs a mode that has a connection for every frame and a timed part."""
     plan = b"".join(struct.pack(">i", 1) + frame for frame in frames)
     seen: list[float] = []
     result = _run(
-        address,
-        "repeat",
-        window,
-        seconds,
-        warmup_s,
-        plan,
-        lambda: seen.append(peer_cpu_s()),
-        tls=tls,
+        address, mode, limit, seconds, warmup_s, plan, lambda: seen.append(peer_cpu_s()), tls=tls
     )
     before_s, after_s = seen
     return replace(result, peer_cpu_us=(after_s - before_s) / max(result.count, 1) * 1e6)
@@ -101,7 +124,7 @@ def once(
 def _run(
     address: tuple[str, int],
     mode: str,
-    window: int,
+    limit: int,
     seconds: float,
     warmup_s: float,
     plan: bytes,
@@ -109,11 +132,12 @@ def _run(
     *,
     tls: bool = False,
 ) -> Result:
-    """Runs the generator. `look` is called when the timed part begins and when it ends. `warmup_s`:
-    in the mode "once" the time for which connections stay open."""
+    """Runs the generator. `look` is called when the timed part begins and when it ends. `limit`:
+    the window, in the mode "share" the records; `warmup_s`: in the mode "once" the time for which
+    connections stay open."""
     if not GENERATOR.is_file():
         raise RuntimeError("the load generator is not built: run `make bench-peers`")
-    command = [str(GENERATOR), address[0], str(address[1]), mode, str(window)]
+    command = [str(GENERATOR), address[0], str(address[1]), mode, str(limit)]
     with subprocess.Popen(
         [*command, str(seconds), str(warmup_s), "tls" if tls else "plain"],
         stdin=subprocess.PIPE,

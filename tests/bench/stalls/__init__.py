@@ -91,13 +91,13 @@ def phases(sizes: Sizes, session_ms: int, after_s: float) -> Iterator[Phase]:
         asyncio.run(fill(path / "data", sizes))
         watch = Watch(path / "work")
         started = time.monotonic()
-        with _daemon(path, LONG_SESSIONS) as (kafka, admin):
+        with watched_daemon(path, LONG_SESSIONS) as (kafka, admin):
             yield watch.phase("start and load", started)
             client = requests.Client(kafka)
             with Beats(kafka, small(0)) as beats:
                 yield from _work(watch, beats, client, admin, after_s)
         with (
-            _daemon(path, {**CHORES, **sessions}) as (kafka, admin),
+            watched_daemon(path, {**CHORES, **sessions}) as (kafka, admin),
             Beats(kafka, small(0)) as beats,
         ):
             yield from _chores(watch, beats, admin)
@@ -189,7 +189,9 @@ def _metric(admin: str, name: str, **labels: str) -> float:
 
 
 @contextmanager
-def _daemon(path: Path, settings: Mapping[str, int | str]) -> Iterator[tuple[tuple[str, int], str]]:
+def watched_daemon(
+    path: Path, settings: Mapping[str, int | str]
+) -> Iterator[tuple[tuple[str, int], str]]:
     """A started daemon; its two addresses."""
     command = [sys.executable, "-m", "tests.bench.stalls.watched", str(path / "work"), "serve"]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warning"]

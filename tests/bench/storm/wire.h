@@ -1,8 +1,9 @@
-/* Bytes of the protocol for members.c: frames out, replies in. Big endian; a compact length is one
- * more than the length, 0 stands for null. Reading beyond the end ends the program. */
+/* Bytes of the protocol: frames out, replies in. Big endian; a compact length is one more than the
+ * length, 0 stands for null. Reading beyond the end ends the program. */
 #ifndef WIRE_H
 #define WIRE_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,12 @@ struct bytes {
     size_t length, capacity;
 };
 
-static void wire_fail(const char *what) {
-    fprintf(stderr, "members: %s\n", what);
+static inline void wire_fail(const char *what) {
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
     exit(1);
 }
 
-static uint8_t *grow(struct bytes *b, size_t more) {
+static inline uint8_t *grow(struct bytes *b, size_t more) {
     if (b->length + more > b->capacity) {
         b->capacity = (b->length + more) * 2;
         b->data = realloc(b->data, b->capacity);
@@ -29,32 +30,32 @@ static uint8_t *grow(struct bytes *b, size_t more) {
     return at;
 }
 
-static void put(struct bytes *b, const void *data, size_t length) {
+static inline void put(struct bytes *b, const void *data, size_t length) {
     memcpy(grow(b, length), data, length);
 }
 
-static void put_int(struct bytes *b, int64_t value, int size) {
+static inline void put_int(struct bytes *b, int64_t value, int size) {
     uint8_t *at = grow(b, (size_t)size);
     for (int i = 0; i < size; i++) at[i] = (uint8_t)((uint64_t)value >> (8 * (size - 1 - i)));
 }
 
-static void put_varint(struct bytes *b, uint32_t value) {
+static inline void put_varint(struct bytes *b, uint32_t value) {
     for (; value > 127; value >>= 7) put_int(b, (value & 127) | 128, 1);
     put_int(b, value, 1);
 }
 
-static void put_string(struct bytes *b, const char *text) {
+static inline void put_string(struct bytes *b, const char *text) {
     put_int(b, (int64_t)strlen(text), 2);
     put(b, text, strlen(text));
 }
 
-static void put_compact(struct bytes *b, const char *text) {
+static inline void put_compact(struct bytes *b, const char *text) {
     put_varint(b, (uint32_t)strlen(text) + 1);
     put(b, text, strlen(text));
 }
 
 /* The head of a request, its length still to come (`frame_end`). */
-static void frame_begin(struct bytes *b, int key, int version, int correlation, int flexible) {
+static inline void frame_begin(struct bytes *b, int key, int version, int correlation, int flexible) {
     b->length = 0;
     put_int(b, 0, 4);
     put_int(b, key, 2);
@@ -64,7 +65,7 @@ static void frame_begin(struct bytes *b, int key, int version, int correlation, 
     if (flexible) put_int(b, 0, 1);
 }
 
-static void frame_end(struct bytes *b) {
+static inline void frame_end(struct bytes *b) {
     size_t length = b->length;
     b->length = 0;
     put_int(b, (int64_t)length - 4, 4);
@@ -75,21 +76,21 @@ struct reader {
     const uint8_t *at, *end;
 };
 
-static const uint8_t *skip(struct reader *r, size_t length) {
+static inline const uint8_t *skip(struct reader *r, size_t length) {
     if ((size_t)(r->end - r->at) < length) wire_fail("a reply is too short");
     const uint8_t *at = r->at;
     r->at += length;
     return at;
 }
 
-static int32_t get_int(struct reader *r, int size) {
+static inline int32_t get_int(struct reader *r, int size) {
     const uint8_t *at = skip(r, (size_t)size);
     uint32_t value = size < 4 && (at[0] & 128) ? UINT32_MAX : 0;
     for (int i = 0; i < size; i++) value = value << 8 | at[i];
     return (int32_t)value;
 }
 
-static uint32_t get_varint(struct reader *r) {
+static inline uint32_t get_varint(struct reader *r) {
     uint32_t value = 0;
     for (int shift = 0; shift < 35; shift += 7) {
         uint8_t byte = *skip(r, 1);
@@ -101,7 +102,7 @@ static uint32_t get_varint(struct reader *r) {
 }
 
 /* Texts are cut to what fits. */
-static void copy_text(struct reader *r, int32_t length, char *into, size_t size) {
+static inline void copy_text(struct reader *r, int32_t length, char *into, size_t size) {
     if (length < 0) length = 0;
     const uint8_t *at = skip(r, (size_t)length);
     if (!size) return;
@@ -110,11 +111,11 @@ static void copy_text(struct reader *r, int32_t length, char *into, size_t size)
     into[kept] = 0;
 }
 
-static void get_string(struct reader *r, char *into, size_t size) {
+static inline void get_string(struct reader *r, char *into, size_t size) {
     copy_text(r, get_int(r, 2), into, size);
 }
 
-static void get_compact(struct reader *r, char *into, size_t size) {
+static inline void get_compact(struct reader *r, char *into, size_t size) {
     copy_text(r, (int32_t)get_varint(r) - 1, into, size);
 }
 

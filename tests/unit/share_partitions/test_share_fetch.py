@@ -456,3 +456,22 @@ async def test_a_client_beyond_its_quota_acquires_nothing(world, foo):
     assert acquired(reply) == []
     world.advance(reply.throttle_ms + 10_000)
     assert acquired(await member.fetch(2)) == [(1, 1, 1)]
+
+
+async def test_the_delivery_limit_counts_as_it_is_now(world, foo):
+    """SG-40"""
+    await world.produce_records(10)
+    member = world.connect()
+    for epoch in (0, 2, 4):
+        asked = [(foo, 0)] if epoch == 0 else []
+        assert acquired(await member.fetch(epoch, *asked))[0][2] == epoch // 2 + 1
+        if epoch == 4:
+            await world.set_configs(share_delivery_count_limit="2")
+        (share,) = world.shares.leaders.of_group(GROUP)
+        held = [one for one in share.records.ranges() if one.member_id == "m1"]
+        batches = [acked(one.first_offset, one.last_offset, RELEASE) for one in held]
+        await member.acknowledge(epoch + 1, {(foo, 0): batches})
+    assert {(one.what, one.why) for one in world.shares.counts.events} == {
+        ("released", ""),
+        ("archived", "delivery limit"),
+    }

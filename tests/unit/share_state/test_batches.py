@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.share_state.batches import Batches, merged
+from groupd.coordinator.share_state.batches import Batches, in_order, merged
 from groupd.protocol.messages.share_state import NO_OFFSET, ShareStateBatch
 
 B = ShareStateBatch
@@ -61,7 +61,7 @@ def test_merging_agrees_with_the_model(writes: list[tuple[list[ShareStateBatch],
     start_offset = NO_OFFSET
     for batches, moved in writes:
         start_offset = max(start_offset, moved)
-        kept = merged(kept, batches, start_offset)
+        kept = merged(kept, in_order(batches), start_offset)
         written += batches
         check_form(kept)
         assert by_offset(kept) == model(written, start_offset)
@@ -72,9 +72,10 @@ def test_a_part_may_be_merged_first(
     one: list[ShareStateBatch], other: list[ShareStateBatch], start_offset: int
 ) -> None:
     """What an update says of itself may be merged before it is written."""
-    kept = merged((), one, start_offset)
-    new = merged((), other, start_offset)
-    assert merged(kept, new, start_offset) == merged((), [*one, *other], start_offset)
+    kept = merged((), in_order(one), start_offset)
+    new = merged((), in_order(other), start_offset)
+    both = in_order([*one, *other])
+    assert merged(kept, new, start_offset) == merged((), both, start_offset)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +99,4 @@ def test_examples(
     start_offset: int,
     result: list[ShareStateBatch],
 ) -> None:
-    assert merged(tuple(old), new, start_offset) == tuple(result)
+    assert merged(tuple(old), tuple(new), start_offset) == tuple(result)

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import string_hash
 from groupd.coordinator.runtime.shard_state import CoordinatorState
+from groupd.coordinator.share_state import shard as shard_module
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
@@ -332,6 +333,15 @@ async def test_pruning_keeps_what_a_share_partition_needs(bench: Bench) -> None:
     assert bench.host.state(0) == (5, 5)
     bench = await bench.restart()
     assert bench.shard.machine.kept == {}
+
+
+async def test_pruning_looks_at_all_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_module, "SLICE_ITEMS", 1)
+    await bench.good(INIT, *[init(1, 0, partition=number) for number in range(3)])
+    await bench.good(INIT, init(2, 0, partition=0))
+    await bench.good(INIT, init(2, 0, partition=2))
+    await bench.shard.prune()
+    assert [entry[:2] for entry in await bench.log()] == [(1, 1), (2, 2), (3, 0), (4, 2)]
 
 
 async def test_nothing_is_cut_off_before_the_snapshots_are_durable(bench: Bench) -> None:
