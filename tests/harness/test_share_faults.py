@@ -130,6 +130,17 @@ def test_a_zombie_holds_its_records_until_their_locks_end(c: GroupCoordinator) -
     assert share.record("orders", 0, 0)["delivery_count"] == 2
 
 
+def test_the_coordinator_has_forgotten_its_members(c: GroupCoordinator) -> None:
+    c.produce("orders", ["a"])
+    consumer = worker(c)
+    messages = consumer.poll(10)
+    members = c.wait_members("workers", 1)
+    assert c.recipes.unknown_member_storm("workers").result["members"] == members
+    assert accept(consumer, messages) is None, "its locks and its session are not the coordinator's"
+    c.produce("orders", ["b"])
+    assert [message.value() for message in consumer.poll(10)] == [b"b"]
+
+
 def test_slow_worker(c: GroupCoordinator) -> None:
     c.produce("orders", ["a", "b"])
     consumer, share = worker(c), c.share("workers")

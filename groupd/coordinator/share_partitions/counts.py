@@ -60,7 +60,8 @@ class ShareCounts:
     def tell(self, event: ShareEvent) -> None:
         """Keep an event."""
         self.events.append(event)
-        self.tell_listeners(event)
+        if self.listeners:
+            self.tell_listeners(event)
 
     def tell_listeners(self, event: ShareEvent) -> None:
         for listener in self.listeners:
