@@ -17,7 +17,12 @@ from msgspec import Struct
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
-from groupd.coordinator.share_partitions.counts import ShareCounts, ShareEvent
+from groupd.coordinator.share_partitions.counts import (
+    ACQUIRED_BY_MEMBER,
+    LOADED,
+    ShareCounts,
+    ShareEvent,
+)
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.in_flight import (
     DeadLetters,
@@ -91,12 +96,12 @@ Durable = asyncio.Future[ApiError | None]
 
 
 class _ShareChange(Struct, frozen=True):
-    """A change that is to be written. `release`: what to call it for people if it makes records
+    """A change that is to be written. `told`: people have heard already that it makes records
     available."""
 
     write: PendingWrite
     durable: Durable
-    release: str
+    told: bool
 
 
 class _LogMoved(asyncio.Event):
@@ -240,6 +245,8 @@ class SharePartition:
         except ApiError as error:
             self.close(error)
         else:
+            start_offset = self.records.start_offset
+            around.counts.tell_listeners(self._event(start_offset, start_offset, LOADED))
             self._bury()
             self.wake()
         around.counts.loads += 1
@@ -358,6 +365,12 @@ class SharePartition:
             self._write(self.records.archive(aborted))
             self._wakes += 1
             acquired = without(acquired, aborted)
+        if self._around.counts.listeners:
+            for one in acquired:
+                at = one.first_offset, one.last_offset
+                self._around.counts.tell_listeners(
+                    self._event(*at, ACQUIRED_BY_MEMBER, "", one.delivery_count, asked.member_id)
+                )
         self._moved(self)
         return acquired
 
@@ -414,15 +427,16 @@ class SharePartition:
         count = sum([one.last_offset - one.first_offset + 1 for one in write.batches])
         self.lock_timeouts += count
         self._around.counts.lock_timeouts += count
-        self._write(write, "expired")
+        self._tell_released(write, "expired")  # others may have the records from now on
+        self._write(write, told=True)
         self._bury()
         self.wake()
 
     # Writing ------------------------------------------------------------------------------
 
-    def _write(self, write: PendingWrite, release: str = "released") -> Durable:
+    def _write(self, write: PendingWrite, *, told: bool = False) -> Durable:
         durable: Durable = asyncio.get_running_loop().create_future()
-        change = _ShareChange(write, durable, release)
+        change = _ShareChange(write, durable, told)
         if not write.batches:
             self._finish([change], None)
             return durable
@@ -477,7 +491,8 @@ class SharePartition:
         for change in changes:
             if error is None:
                 self._tell(records.confirm(change.write))
-                self._tell_released(change)
+                if not change.told:
+                    self._tell_released(change.write, "released")
             else:
                 self._tell(records.undo(change.write))
             if not change.durable.done():  # else its client is gone, and with it who has waited
@@ -512,27 +527,37 @@ class SharePartition:
     def _tell(self, finished: Iterable[FinishedRecords]) -> None:
         for one in finished:
             self._around.counts.finished[one.end] += one.last_offset - one.first_offset + 1
-            if one.end is DeliveryEnd.ACCEPTED:
-                self._event(one.first_offset, one.last_offset, "accepted")
-            else:
-                self._event(one.first_offset, one.last_offset, "archived", one.end.value)
-
-    def _tell_released(self, change: _ShareChange) -> None:
-        for batch in change.write.batches:
-            if batch.delivery_state == AVAILABLE:
-                self._event(batch.first_offset, batch.last_offset, change.release)
-
-    def _event(self, first_offset: int, last_offset: int, what: str, why: str = "") -> None:
-        around, partition = self._around, self.partition
-        around.counts.events.append(
-            ShareEvent(
-                around.clock.now().wall_ms,
-                self.group_id,
-                partition.topic_id,
-                partition.partition,
-                first_offset,
-                last_offset,
-                what,
-                why,
+            accepted = one.end is DeliveryEnd.ACCEPTED
+            what, why = ("accepted", "") if accepted else ("archived", one.end.value)
+            self._around.counts.tell(
+                self._event(one.first_offset, one.last_offset, what, why, one.delivery_count)
             )
+
+    def _tell_released(self, write: PendingWrite, what: str) -> None:
+        for batch in write.batches:
+            if batch.delivery_state == AVAILABLE:
+                at = batch.first_offset, batch.last_offset
+                self._around.counts.tell(self._event(*at, what, "", batch.delivery_count))
+
+    def _event(
+        self,
+        first_offset: int,
+        last_offset: int,
+        what: str,
+        why: str = "",
+        delivery_count: int = 0,
+        member_id: str = "",
+    ) -> ShareEvent:
+        partition = self.partition
+        return ShareEvent(
+            self._around.clock.now().wall_ms,
+            self.group_id,
+            partition.topic_id,
+            partition.partition,
+            first_offset,
+            last_offset,
+            what,
+            why,
+            delivery_count,
+            member_id,
         )
