@@ -20,6 +20,9 @@ from groupd.storage.log import LogCorrupt
 
 LEAST_READ_BYTES = 1 << 12
 """At least so much of a log is read at once."""
+HEADROOM = 1.1
+"""So much more is read than the average size of the records that were read last tells. If a batch
+does not fit the log is read once more."""
 
 KEPT_BYTES_MAX = 1 << 20
 KEPT_TOTAL_BYTES_MAX = 64 << 20
@@ -152,11 +155,13 @@ async def read_batches(
     batches: list[LogBatch] = []
     starts: list[int] = []
     aborted: list[LogBatch] = []
-    size, limit = 0, max(expected_bytes, LEAST_READ_BYTES)
+    size, limit = 0, max(int(expected_bytes * HEADROOM), LEAST_READ_BYTES)
     while offset <= last_offset and (size < max_bytes or (whole_first and not parts)):
         left = max(0, max_bytes - size)
         must = whole_first and not parts
-        part = await read_log(log, offset, min(limit, left), isolation_level, whole_first=must)
+        part = await read_log(
+            log, offset, min(limit, left), isolation_level, whole_first=must, may_cut=False
+        )
         if part.next_offset == offset:
             if not part.cut or limit >= left:
                 break

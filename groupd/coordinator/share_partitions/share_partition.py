@@ -72,6 +72,9 @@ _GONE = frozenset({_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPI
 """Errors of a write after which the share-partition is loaded anew."""
 
 
+WRITE_BATCHES_MAX = 1000
+"""At most so many batches of several changes are written at once."""
+
 Bury = Callable[["SharePartition", Sequence[DeadLetters]], Awaitable[None]]
 
 
@@ -451,7 +454,8 @@ class SharePartition:
         changes: list[_ShareChange] = []
         try:
             while self._unwritten:
-                changes, self._unwritten = self._unwritten, []
+                count = self._fit_together()
+                changes, self._unwritten = self._unwritten[:count], self._unwritten[count:]
                 error = None
                 try:
                     await self._persist([change.write for change in changes])
@@ -469,6 +473,15 @@ class SharePartition:
             if self._written is not None:
                 self._written.set()
         self._around.settled(self)
+
+    def _fit_together(self) -> int:
+        """How many of the changes are written at once, so that no turn of the loop takes long."""
+        left = WRITE_BATCHES_MAX
+        for at, change in enumerate(self._unwritten):
+            left -= len(change.write.batches)
+            if left < 0 and at:
+                return at
+        return len(self._unwritten)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:
         last = writes[-1]

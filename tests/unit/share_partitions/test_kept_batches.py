@@ -7,6 +7,7 @@ import pytest
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.share_partitions import reading
 from groupd.coordinator.share_partitions.reading import KeptBatches, ReadBatches
+from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import READ_COMMITTED, READ_UNCOMMITTED
 from groupd.protocol.records.batch_builder import encode_batch
@@ -121,3 +122,9 @@ def test_a_batch_behind_deleted_offsets_is_found():
     assert read.between(0, 10, 10, whole_first=True).records == b"ab"
     assert read.between(30, 40, 10, whole_first=True).aborted == []
     assert read.between(0, 40, 10, whole_first=True) is read
+
+
+async def test_only_batches_that_fit_are_read(log):
+    """One more reading would be for a batch that is cut."""
+    part = await read_log(log, 0, 2 * EACH + 1, 0, whole_first=True, may_cut=False)
+    assert (log.reads, part.next_offset, len(part.records), part.cut) == ([0], 20, 2 * EACH, True)
