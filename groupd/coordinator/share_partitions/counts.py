@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -14,9 +15,16 @@ EVENTS_MAX = 1000
 """How many events are kept."""
 
 
+ACQUIRED_BY_MEMBER = "acquired"
+LOADED = "loaded"
+"""Events of listeners only: records that a member has acquired; and a share-partition that was
+loaded, so that no record of it is locked any more."""
+
+
 class ShareEvent(Struct, frozen=True):
     """Records have reached a state. `what`: "accepted", "released", "expired" or "archived", and
-    for archived records `why`."""
+    for archived records `why`. `delivery_count`: 0 if the event does not tell it. `member_id`: who
+    has acquired them; "" for other events."""
 
     wall_ms: int
     group_id: str
@@ -26,6 +34,8 @@ class ShareEvent(Struct, frozen=True):
     last_offset: int
     what: str
     why: str = ""
+    delivery_count: int = 0
+    member_id: str = ""
 
 
 class ShareCounts:
@@ -46,3 +56,16 @@ class ShareCounts:
         """How many share-partitions were loaded, and the milliseconds that this took together."""
         self.dead_letters = self.dead_letter_requests = self.failed_dead_letter_requests = 0
         self.events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
+        self.listeners: list[Callable[[ShareEvent], None]] = []
+        """They get every event at once, and those that are too many to keep. They must not
+        raise."""
+
+    def tell(self, event: ShareEvent) -> None:
+        """Keep an event."""
+        self.events.append(event)
+        if self.listeners:
+            self.tell_listeners(event)
+
+    def tell_listeners(self, event: ShareEvent) -> None:
+        for listener in self.listeners:
+            listener(event)

@@ -132,6 +132,13 @@ class ShareRequests:
         else:
             self._own_settings.pop(group_id, None)
 
+    def forget_group(self, group_id: str) -> None:
+        """Forget what is not durable of a group, its sessions and locks, as a leader that dies."""
+        for share in self.leaders.of_group(group_id):
+            self.leaders.drop(share)
+        for session in self.sessions.all_of(group_id):
+            self.sessions.end(session)
+
     async def close(self) -> None:
         """Wait until what is on its way to the persister is written."""
         await self.leaders.close()

@@ -293,7 +293,7 @@ async def test_an_offset_is_renewed_twice_in_a_request(world, foo, member):
 
 async def test_a_share_partition_is_loaded_after_the_writes_of_the_one_before(world, foo, member):
     """Both are written at the same leader epoch, so the persister takes a late write of the first
-    one, too (seed 37 of the simulator)."""
+    one, too (the simulator has found it)."""
     world.persister.released.clear()
     acking = member.send_acknowledge(1, {(foo, 0): [acked(0, 9)]})
     await world.settle()
