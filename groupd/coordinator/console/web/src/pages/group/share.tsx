@@ -206,6 +206,16 @@ function eventColumns(skew: number): Column<Outcome>[] {
       sort: (row) => `${row.what} ${row.why}`,
     },
     {
+      key: "count",
+      title: "Delivered",
+      hint: "How often the records had been delivered",
+      width: 104,
+      numeric: true,
+      cell: (row) => row.delivery_count,
+      sort: (row) => row.delivery_count,
+      first: "descending",
+    },
+    {
       key: "when",
       title: "When",
       width: 140,
