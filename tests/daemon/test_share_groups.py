@@ -96,7 +96,7 @@ def test_list_and_describe(run: Run) -> None:
     held = [line.split()[:5] for line in found.partition("held records:")[2].splitlines()[3:5]]
     assert held == [["orders", "0", "2", "3", "2"], ["orders", "0", "5", "9", "2"]]
     assert "orders-0 offsets 2 to 3: delivered 2 times, at most 5" in found
-    assert "orders-0 offset 4: rejected" in found
+    assert "orders-0 offset 4: rejected, delivered 1 times" in found
     fields = json.loads(run("describe", GROUP, "--format", "json"))
     assert fields["share"]["partitions"][0]["start_offset"] == 2
 

@@ -105,7 +105,8 @@ class ShareRequestsMetrics(Collector):
         doc = "Acknowledged records by type."
         name = _KAFKA + "sharegroupmetrics_recordacknowledgements"
         yield totals(name, doc, ["acktype"], by_type)
-        ends = {(end.value.replace(" ", "_"),): counts.finished[end] for end in DeliveryEnd}
+        ends = {(end.value.replace(" ", "_"),): counts.archived[end] for end in DeliveryEnd}
+        ends[DeliveryEnd.ACCEPTED.value,] = counts.accepted
         doc = "Records that are not delivered any more, by the reason."
         yield totals("groupd_share_records_finished", doc, ["end"], ends)
         doc = "How long that took together."

@@ -112,6 +112,7 @@ class SharePages(Struct, frozen=True):
                 "last_offset": one.last_offset,
                 "what": one.what,
                 "why": one.why,
+                "delivery_count": one.delivery_count,
             }
             for one in found[-EVENTS_SHOWN:]
         ]

@@ -539,8 +539,12 @@ class SharePartition:
 
     def _tell(self, finished: Iterable[FinishedRecords]) -> None:
         for one in finished:
-            self._around.counts.finished[one.end] += one.last_offset - one.first_offset + 1
             accepted = one.end is DeliveryEnd.ACCEPTED
+            count = one.last_offset - one.first_offset + 1
+            if accepted:
+                self._around.counts.accepted += count
+            else:
+                self._around.counts.archived[one.end] += count
             what, why = ("accepted", "") if accepted else ("archived", one.end.value)
             self._around.counts.tell(
                 self._event(one.first_offset, one.last_offset, what, why, one.delivery_count)

@@ -98,7 +98,7 @@ def given_up_lines(share: Row) -> list[str]:
     found = [one for one in reversed(share["events"]) if one["what"] == "archived"]
     return [
         f"{show_time(one['timestamp_ms'])} {one['topic']}-{one['partition']} {_offsets(one)}: "
-        f"{one['why']}"
+        f"{one['why']}, delivered {one['delivery_count']} times"
         for one in found[:GIVEN_UP_SHOWN]
     ]
 

@@ -239,6 +239,7 @@ export interface ShareEvent {
   last_offset: number;
   what: string;
   why: string;
+  delivery_count: number;
 }
 
 export interface SharePage {

@@ -18,6 +18,7 @@ interface Props {
 
 // A range of records, with its partition.
 type Placed = ShareRange & { topic: string; partition: number };
+type Outcome = ShareEvent & { at: number };
 
 export function Share(props: Props): JSX.Element | null {
   const { share } = props.view.snapshot;
@@ -177,7 +178,8 @@ const POSITION_COLUMNS: Column<SharePartition>[] = [
 
 function Outcomes(props: Props & { share: SharePage }): JSX.Element {
   const { share, view } = props;
-  const rows = useMemo(() => [...share.events].reverse(), [share]);
+  // The same may happen to a record several times in a millisecond.
+  const rows = useMemo(() => share.events.map((one, at) => ({ ...one, at })).reverse(), [share]);
   const columns = useMemo(() => eventColumns(view.skew), [view.skew]);
   const up = rows.filter((one) => one.what === "archived").length;
   return (
@@ -186,14 +188,14 @@ function Outcomes(props: Props & { share: SharePage }): JSX.Element {
         label="What became of records"
         columns={columns}
         rows={rows}
-        rowKey={(row) => `${nameOf(row)}@${row.first_offset} ${row.what} ${row.timestamp_ms}`}
+        rowKey={(row) => String(row.at)}
         empty="Nothing was acknowledged at this node lately."
       />
     </Card>
   );
 }
 
-function eventColumns(skew: number): Column<ShareEvent>[] {
+function eventColumns(skew: number): Column<Outcome>[] {
   return [
     recordColumn(),
     {
@@ -202,6 +204,16 @@ function eventColumns(skew: number): Column<ShareEvent>[] {
       width: 220,
       cell: (row) => (row.what === "archived" ? <span class="soon">given up: {row.why}</span> : row.what),
       sort: (row) => `${row.what} ${row.why}`,
+    },
+    {
+      key: "count",
+      title: "Delivered",
+      hint: "How often the records had been delivered",
+      width: 104,
+      numeric: true,
+      cell: (row) => row.delivery_count,
+      sort: (row) => row.delivery_count,
+      first: "descending",
     },
     {
       key: "when",
