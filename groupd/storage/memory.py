@@ -146,7 +146,7 @@ class MemoryStore:
             finally:
                 self.held_appends -= 1
             self._check_open()
-        fault = self._append_fault(batches)
+        fault = self._append_fault(batches) if self._append_faults else None
         if fault is None or fault.applied:
             self._apply(batches)
         if fault is not None:
