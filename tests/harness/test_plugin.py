@@ -127,6 +127,28 @@ def test_a_failure_carries_the_events(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*groupd events*", "group billing:", "*offsets-expired*"])
 
 
+HOLDS = """
+import pytest
+@pytest.mark.groupd(topics={"orders": 1}, clock="frozen")
+def test_it(groupd):
+    groupd.produce("orders", ["coffee", "tea"])
+    groupd.share_consumer("workers", "orders").poll(10)
+    raise AssertionError("the test fails")
+"""
+
+
+def test_a_failure_shows_what_workers_hold(pytester: pytest.Pytester) -> None:
+    result = run(pytester, HOLDS)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "group workers:",
+            "  orders-0: begins at 0, the log ends at 2",
+            "    0 to 1: acquired, delivery count 1, held by * for 30000 ms",
+        ]
+    )
+
+
 def test_a_violation_fails_the_test_at_its_end(pytester: pytest.Pytester) -> None:
     result = run(pytester, BROKEN)
     result.assert_outcomes(passed=1, errors=1)

@@ -77,6 +77,27 @@ def test_what_was_recorded_happens_again(tmp_path: Path, number: int) -> None:
     assert difference is None, str(difference)
 
 
+def test_incidents_of_share_groups(tmp_path: Path) -> None:
+    with GroupCoordinator.start({"orders": 1}, clock="frozen", record=tmp_path / "r") as c:
+        c.produce("orders", ["a", "b"])
+        consumer = c.share_consumer("workers", "orders")
+        given = {"topic": "orders", "acknowledges": True, "code": "INVALID_REQUEST", "count": 1}
+        fault = c.fault("error", **given)
+        consumer.poll(10)
+        consumer.commit_sync()
+        assert fault.hits == 1
+        c.recipes.share_leader_failover("workers")
+        assert len(consumer.poll(10)) == 2
+        c.recipes.slow_worker("workers")
+        c.recipes.share_coordinator_failover()
+        c.clock.run(50)
+        assert len(consumer.poll(10)) == 2
+        consumer.commit_sync()
+        c.share("workers").wait_acknowledged(2)
+    difference = replay(tmp_path / "r")
+    assert difference is None, str(difference)
+
+
 async def test_aiokafka(tmp_path: Path) -> None:
     path = tmp_path / "r"
     async with GroupCoordinator.start_async(topics={"orders": 2}, record=path) as c:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -46,8 +45,7 @@ class AcknowledgementsUnderWay:
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
         """Wait until all are durable or undone."""
         for key, (durable, batches) in self._pending.items():
-            # If the client is gone this wait is cancelled, but not the change.
-            self.results[key] = error = await asyncio.shield(durable)
+            self.results[key] = error = await durable
             if pace.due():
                 await pace.turn()
             if error is None:
