@@ -33,9 +33,9 @@ from groupd.coordinator.core.consumer_group.member import (
 )
 from groupd.coordinator.core.consumer_group.target_plan import TargetSource, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
-from groupd.coordinator.core.deadlines import OFF, Deadline
 from groupd.coordinator.core.epochs import is_refresh_due
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.heartbeat_validity import HeartbeatReplyValidity
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -177,63 +177,3 @@ def _without_epochs(assigned: PartitionEpochs) -> PartitionEpochs:
     """The partitions, all at assignment epoch 0: from now on these are compared with the epochs of
     the next process of this static member, which begin at 0."""
     return {topic: dict.fromkeys(partitions, 0) for topic, partitions in assigned.items()}
-
-
-_NEVER = -1
-
-
-def _may_rest(group: ConsumerGroup) -> bool:
-    return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
-
-
-class HeartbeatReplyValidity:
-    """Says whether the reply to a settled member's repeated heartbeat may be sent again without
-    handling the request. A heartbeat that found nothing to do makes one of these. While it is
-    valid, the same request has the same reply, and its only effect is a new session deadline.
-
-    Only replay changes a group and its members, and it counts its changes. So one number shows that
-    nothing has changed, and the member need not be read, which in a large group is hardly ever in
-    the processor's cache. In groups with regular expressions no reply is valid for longer: their
-    heartbeats may have to start a resolution.
-    """
-
-    __slots__ = (
-        "_changes",
-        "_deadline",
-        "_group",
-        "_overrides",
-        "_state",
-        "_timeout_ms",
-        "group_id",
-    )
-
-    def __init__(
-        self,
-        state: ShardState,
-        group: ConsumerGroup,
-        deadline: Deadline,
-        timeout_ms: int,
-    ) -> None:
-        self.group_id = group.group_id
-        self._state = state
-        self._group = group
-        self._changes = group.changes if _may_rest(group) else _NEVER
-        self._overrides = state.group_configs.get(group.group_id)
-        self._deadline = deadline
-        self._timeout_ms = timeout_ms
-
-    def renew(self, now_ms: int) -> bool:
-        """The same request came again at `now_ms`: restart the member's session. Returns False if
-        the reply is no longer valid and the request must be handled in full."""
-        group, state, group_id = self._group, self._state, self.group_id
-        deadline = self._deadline
-        if (
-            group.changes != self._changes
-            or now_ms >= group.refresh_deadline_ms
-            or state.groups.get(group_id) is not group
-            or state.group_configs.get(group_id) is not self._overrides
-            or deadline.at_ms == OFF
-        ):
-            return False
-        deadline.at_ms = now_ms + self._timeout_ms
-        return True

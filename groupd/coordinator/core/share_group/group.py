@@ -40,6 +40,7 @@ class ShareGroup:
         "_unassigned",
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "changes",
         "computation",
         "group_epoch",
         "group_id",
@@ -67,6 +68,8 @@ class ShareGroup:
         self.state_partitions: StatePartitions | None = None
         self.name_subscribers: dict[str, int] = {}
         self._unassigned: tuple[MetadataImage, bool] | None = None
+        self.changes = 0
+        """Counts the records that were replayed into the group."""
         # Soft state. `computation`: of a target in slices (`large_targets`).
         self.computation: TargetComputation | None = None
         self.refresh_deadline_ms = 0
@@ -142,6 +145,7 @@ class ShareGroup:
     def changed(self) -> None:
         """To be called after each record that is replayed into the group."""
         self._unassigned = None
+        self.changes += 1
 
     def put_member(self, member: ShareGroupMember) -> None:
         """Add or replace a member."""

@@ -16,12 +16,13 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.counts import move_all
 from groupd.coordinator.core.epochs import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.heartbeat_validity import HeartbeatReplyValidity
 from groupd.coordinator.core.large_targets import come_back_ms, is_requested
 from groupd.coordinator.core.metadata_image import topics_hash
 from groupd.coordinator.core.share_group import events, initialization, records
 from groupd.coordinator.core.share_group.configs import HEARTBEAT_INTERVAL
 from groupd.coordinator.core.share_group.fence import remove_member
-from groupd.coordinator.core.share_group.group import ShareGroup
+from groupd.coordinator.core.share_group.group import SESSION, ShareGroup
 from groupd.coordinator.core.share_group.lookup import (
     check_epoch,
     check_size,
@@ -30,12 +31,13 @@ from groupd.coordinator.core.share_group.lookup import (
     joined_group,
 )
 from groupd.coordinator.core.share_group.member import LEAVE_EPOCH, ShareGroupMember
+from groupd.coordinator.core.share_group.state_partitions import NO_STATE_PARTITIONS
 from groupd.coordinator.core.share_group.target import (
     TASK_KIND,
     install_if_due,
     subscribed_topic_ids,
 )
-from groupd.coordinator.core.share_group.timers import start_session
+from groupd.coordinator.core.share_group.timers import session_timeout_ms, start_session
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.topic_names import canonical_names
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
@@ -120,7 +122,27 @@ def _regular(
     if epoch > target_epoch and is_requested(TASK_KIND, group, outcome):
         interval_ms = come_back_ms(group, after.assigned, interval_ms)
     outcome.replies.append((context.token, _reply(request, before, after, interval_ms)))
+    outcome.reply_validity = _validity(state, group, member_id, outcome)
     return outcome
+
+
+def _validity(
+    state: ShardState, group: ShareGroup, member_id: str, outcome: Outcome
+) -> HeartbeatReplyValidity | None:
+    """How long the reply is valid; None unless the heartbeat has found nothing to do, and there is
+    nothing that the next one does because time has passed: no target that is not due yet, and no
+    partition whose initialization may have to be tried again."""
+    known = group.state_partitions or NO_STATE_PARTITIONS
+    session = state.deadlines.get((SESSION, group.group_id, member_id))
+    if (
+        session is None
+        or outcome.records
+        or group.group_epoch > group.assignment_epoch
+        or known.initializing
+    ):
+        return None
+    timeout_ms = session_timeout_ms(state, group.group_id)
+    return HeartbeatReplyValidity(state, group, session, timeout_ms)
 
 
 def _updated(

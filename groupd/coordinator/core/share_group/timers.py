@@ -15,13 +15,13 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 
 
-def _session_timeout_ms(state: ShardState, group_id: str) -> int:
+def session_timeout_ms(state: ShardState, group_id: str) -> int:
     return SESSION_TIMEOUT.number(state.config, state.group_configs.get(group_id))
 
 
 def start_session(state: ShardState, group_id: str, member_id: str, now: Instant) -> None:
     """Soft state: the member has a full session from now on."""
-    at_ms = now.monotonic_ms + _session_timeout_ms(state, group_id)
+    at_ms = now.monotonic_ms + session_timeout_ms(state, group_id)
     state.deadlines.set((SESSION, group_id, member_id), at_ms)
 
 
@@ -29,7 +29,7 @@ def session(state: ShardState, group: ShareGroup, member_id: str) -> tuple[Deadl
     """The deadline of the member's session and its timeout in ms; None for an unknown member."""
     if member_id not in group.members:
         return None
-    return (SESSION, group.group_id, member_id), _session_timeout_ms(state, group.group_id)
+    return (SESSION, group.group_id, member_id), session_timeout_ms(state, group.group_id)
 
 
 def share_groups(state: ShardState) -> Iterator[ShareGroup]:
