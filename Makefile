@@ -54,7 +54,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint con
 # Hundreds of daemons are started, and where Python may not keep what it has compiled each compiles all of groupd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster crash chaos chaos-cluster attack fuzz demo screenshots report oracle
+.PHONY: no-console help run test check lint lint-format lint-style lint-types lint-imports lint-web collected unit sim sim-cluster sim-shares crash chaos chaos-cluster attack fuzz demo screenshots report oracle
 .PHONY: test-lowest dist nightly nightly-tests mutate
 .PHONY: bench bench-quick bench-render bench-diff bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
@@ -103,7 +103,7 @@ unit: $(STAMPS)/test $(STAMPS)/console ## Unit tests only, or the places in UNIT
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --max-worker-restart 0 $(UNIT) $(QUICK) $(ARGS)
 
 # What takes long and rarely fails. `make test` has a small round of each. A part that fails does not keep the others.
-NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "crash ROUNDS=500" \
+NIGHTLY := nightly-tests "sim SEEDS=10000" "sim-cluster SEEDS=5000" "sim-shares SEEDS=10000" "crash ROUNDS=500" \
 	"crash ROUNDS=500 ARGS=--store=postgres" "chaos SECONDS=600" "chaos-cluster SECONDS=1800" attack \
 	"attack ARGS=--nodes=3" "fuzz SECONDS=1800" bench-quick "mutate SEED=$(shell date +%j)"
 nightly: test-setup ## Long random rounds, all benchmarks in short, mutations: hours
@@ -123,6 +123,9 @@ sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARG
 
 sim-cluster: dev-setup ## Nodes of a cluster in the simulator; SEEDS=10000, ARGS="--first 500", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator.cluster --seeds $(SEEDS) $(ARGS)
+
+sim-shares: dev-setup ## Share groups in the simulator; SEEDS=10000, ARGS="--first 500", or ARGS="--seed N -v"
+	$(BIN)/python -m tests.simulator.shares --seeds $(SEEDS) $(ARGS)
 
 crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed N"
 	$(BIN)/python -m tests.crash --rounds $(ROUNDS) $(ARGS)

@@ -45,6 +45,7 @@ class _Log(Struct, gc=False):  # it holds nothing that could refer back to it
 class _Fault(Struct, frozen=True):
     error: BaseException
     applied: bool
+    log: str = ""
 
 
 class MemoryStore:
@@ -69,11 +70,12 @@ class MemoryStore:
     # Faults -------------------------------------------------------------------------------
 
     def fail_next_append(
-        self, error: BaseException | None = None, *, applied: bool = False
+        self, error: BaseException | None = None, *, applied: bool = False, log: str = ""
     ) -> None:
         """The next append raises `error` (LogUnavailable by default), either after it was applied
-        or without any effect. Each call lets one more append fail."""
-        self._append_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
+        or without any effect. With `log` it is the next one to a log whose name begins so. Each
+        call lets one more append fail."""
+        self._append_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied, log))
 
     @property
     def append_faults(self) -> int:
@@ -144,11 +146,18 @@ class MemoryStore:
             finally:
                 self.held_appends -= 1
             self._check_open()
-        fault = self._append_faults.popleft() if self._append_faults else None
+        fault = self._append_fault(batches)
         if fault is None or fault.applied:
             self._apply(batches)
         if fault is not None:
             raise fault.error
+
+    def _append_fault(self, batches: Sequence[Append]) -> _Fault | None:
+        for fault in self._append_faults:
+            if any(batch.name.startswith(fault.log) for batch in batches) or not fault.log:
+                self._append_faults.remove(fault)
+                return fault
+        return None
 
     def _apply(self, batches: Sequence[Append]) -> None:
         ends: dict[str, int] = {}

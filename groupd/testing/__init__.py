@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from groupd.testing.answers import GroupSummary as GroupSummary
     from groupd.testing.answers import Member as Member
     from groupd.testing.answers import RecipeResult as RecipeResult
+    from groupd.testing.answers import ShareRecord as ShareRecord
     from groupd.testing.client_settings import client_config as client_config
     from groupd.testing.handles import FaultHandle as FaultHandle
     from groupd.testing.handles import Incident as Incident
     from groupd.testing.harness import GroupCoordinator as GroupCoordinator
     from groupd.testing.harness import GroupCoordinatorFactory as GroupCoordinatorFactory
     from groupd.testing.records import TestRecord as TestRecord
+    from groupd.testing.share_handles import ShareHandle as ShareHandle
 
 _NAMES = {
     "groupd.coordinator.faults.errors": (
@@ -46,6 +48,7 @@ _NAMES = {
         "GroupSummary",
         "Member",
         "RecipeResult",
+        "ShareRecord",
     ),
     "groupd.testing.handles": (
         "FaultHandle",
@@ -53,6 +56,7 @@ _NAMES = {
     ),
     "groupd.testing.harness": ("GroupCoordinator", "GroupCoordinatorFactory"),
     "groupd.testing.records": ("TestRecord",),
+    "groupd.testing.share_handles": ("ShareHandle",),
     "groupd.testing.client_settings": ("client_config",),
     "groupd.coordinator.recording.reader": ("BadRecording",),
     "groupd.coordinator.recording.difference": ("Difference",),

@@ -69,15 +69,16 @@ class Member(TypedDict):
     rebalance_timeout_ms: int
     subscribed_topic_names: list[str]
     owned: dict[str, list[int]]
-    # Consumer groups only
+    # Consumer and share groups only
     rack_id: NotRequired[str | None]
-    state: NotRequired[str]
     member_epoch: NotRequired[int]
     previous_member_epoch: NotRequired[int]
+    target: NotRequired[dict[str, list[int]]]
+    # Consumer groups only
+    state: NotRequired[str]
     subscribed_topic_regex: NotRequired[str | None]
     server_assignor: NotRequired[str | None]
     pending_revocation: NotRequired[dict[str, list[int]]]
-    target: NotRequired[dict[str, list[int]]]
     # Classic groups only
     session_timeout_ms: NotRequired[int]
     protocols: NotRequired[list[str]]
@@ -95,12 +96,17 @@ class GroupDescription(TypedDict):
     members: list[Member]
     config_overrides: dict[str, str]
     deadlines: list[PendingDeadline]
-    # Consumer groups only
+    # Consumer and share groups only
     group_epoch: NotRequired[int]
     assignment_epoch: NotRequired[int]
     assignment_timestamp_ms: NotRequired[int]
-    resolved_regexes: NotRequired[dict[str, list[str]]]
     blocked: NotRequired[list[Blocked]]
+    # Consumer groups only
+    resolved_regexes: NotRequired[dict[str, list[str]]]
+    # Share groups only: the partitions by topic, and topics
+    initializing: NotRequired[dict[str, list[int]]]
+    initialized: NotRequired[dict[str, list[int]]]
+    deleting: NotRequired[list[str]]
     # Classic groups only
     generation: NotRequired[int]
     protocol_type: NotRequired[str]
@@ -110,12 +116,30 @@ class GroupDescription(TypedDict):
     waiting_for: NotRequired[list[str]]
 
 
+class ShareRecord(TypedDict):
+    """A record of a share group. `state`: "available", "acquired", "acknowledged", "archiving" or
+    "archived". `member_id`: who holds it, or has held it last. `lock_left_ms`: None if nobody holds
+    it. `why`: "released", "expired", "accepted", "rejected", "delivery limit", "aborted", "log
+    start" or "the leader began anew"; None while it is acquired, and if the harness has not seen
+    how it came to its state."""
+
+    topic: str
+    partition: int
+    offset: int
+    state: str
+    delivery_count: int
+    member_id: str | None
+    lock_left_ms: int | None
+    why: str | None
+
+
 class RecipeResult(TypedDict):
     """What a recipe did. `faults`: the numbers of the faults that it added; `members`: the members
     that it hit; `expired`: the partitions whose offsets expired, as [topic, partition]; `code`: the
-    error."""
+    error; `released`: how many records of a share group are available again."""
 
     faults: list[int]
     members: NotRequired[list[str]]
     expired: NotRequired[list[tuple[str, int]]]
     code: NotRequired[str]
+    released: NotRequired[int]

@@ -86,6 +86,14 @@ class OwnClients:
             made.subscribe(list(topics))
         return made
 
+    def share_consumer(self, topics: Iterable[str], settings: dict[str, Any]) -> Any:
+        """A share consumer of confluent-kafka that subscribes to `topics`."""
+        made = import_module(MODULES[DEFAULT_LIBRARY]).ShareConsumer(settings)
+        self._closing.append(made.close)
+        if topics:
+            made.subscribe(list(topics))
+        return made
+
     def producer(self, library: str, settings: dict[str, Any]) -> Any:
         if library == AIOKAFKA:
             return self._of_loop("AIOKafkaProducer", **settings)
@@ -129,6 +137,12 @@ class OwnClients:
         here = asyncio.get_running_loop()
         await asyncio.gather(*[_stopped(client) for loop, client in self._loops if loop is here])
         self._loops = [(loop, client) for loop, client in self._loops if loop is not here]
+
+
+def _check_names(call: str, topics: Iterable[object]) -> None:
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise WrongType(f"{call}(): topics are names, not {type(topic).__name__}")
 
 
 def leave_and_close(consumer: Any) -> None:
@@ -202,13 +216,41 @@ class ClientCalls(SpellingHints):
         b'coffee'
         """
         check_arguments(ClientCalls.consumer, (group,), {"library": library})
-        for topic in topics:
-            if not isinstance(topic, str):
-                raise WrongType(f"consumer(): topics are names, not {type(topic).__name__}")
+        _check_names("consumer", topics)
         used = library_for(library)
         made = self.client_config(used, user=user, mechanism=mechanism, protocol=protocol)
         made |= spelled(used, {"group_id": group, "auto_offset_reset": "earliest"} | more)
         return self._own_clients.consumer(used, topics, made | dict(settings or {}))
+
+    def share_consumer(
+        self,
+        group: str,
+        *topics: str,
+        user: str | None = None,
+        mechanism: MechanismName | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        """A ShareConsumer of confluent-kafka, a member of the share group, that subscribes to
+        `topics` and is closed at the end of the test. The group begins at the earliest record
+        unless its config `share.auto.offset.reset` is set. The other arguments are those of
+        `consumer`. Raises HarnessError if confluent-kafka is not installed, or too old (before
+        2.15).
+
+        >>> _ = groupd.produce("orders", ["coffee"])
+        >>> consumer = groupd.share_consumer("workers", "orders")
+        >>> [message.value() for message in consumer.poll(10)]
+        [b'coffee']
+        """
+        check_arguments(ClientCalls.share_consumer, (group,), {"user": user})
+        _check_names("share_consumer", topics)
+        used = library_for(DEFAULT_LIBRARY)
+        if not hasattr(import_module(MODULES[used]), "ShareConsumer"):
+            raise HarnessError(f"{used} has no ShareConsumer: pip install '{used}>=2.15'")
+        made = self.client_config(used, user=user, mechanism=mechanism, protocol="share")
+        made |= spelled(used, {"group_id": group} | more) | dict(settings or {})
+        self._call("begin_share", group)
+        return self._own_clients.share_consumer(topics, made)
 
     def producer(
         self,

@@ -21,10 +21,12 @@ __tracebackhide__ = True
 
 Value: TypeAlias = str | int | bool | list[str] | dict[str, int]
 ClientRole: TypeAlias = Literal["consumer", "producer"]
-GroupProtocol: TypeAlias = Literal["classic", "consumer"]
+GroupProtocol: TypeAlias = Literal["classic", "consumer", "share"]
 
 CLASSIC: GroupProtocol = "classic"
 CONSUMER: GroupProtocol = "consumer"
+SHARE: GroupProtocol = "share"
+PROTOCOLS: tuple[GroupProtocol, ...] = (CLASSIC, CONSUMER, SHARE)
 ROLES: tuple[ClientRole, ...] = ("consumer", "producer")
 
 HEARTBEAT = "a member hears of a rebalance with its next heartbeat; the default is 3 s"
@@ -61,12 +63,14 @@ class Setting(Struct, frozen=True):
 class Library(Struct, frozen=True):
     """A client library. `servers`: its setting for the broker's address, which takes a list if
     `servers_list` is true. `protocol`: its setting for the group protocol and the values of that;
-    None = the library speaks only the classic protocol."""
+    None = the library speaks only the classic protocol. `share`: it has share consumers, which have
+    no such setting."""
 
     servers: str
     settings: tuple[Setting, ...]
     servers_list: bool = False
     protocol: tuple[str, Mapping[GroupProtocol, Value]] | None = None
+    share: bool = False
 
 
 def _consumer(
@@ -91,6 +95,7 @@ LIBRARIES: Mapping[str, Library] = {
             Setting("metadata.recovery.strategy", "none", REBOOTSTRAP),
         ),
         protocol=("group.protocol", _BY_NAME),
+        share=True,
     ),
     "aiokafka": Library(
         "bootstrap_servers",
@@ -121,6 +126,7 @@ LIBRARIES: Mapping[str, Library] = {
             Setting("reconnect.backoff.max.ms", 100, RECONNECT),
         ),
         protocol=("group.protocol", _BY_NAME),
+        share=True,
     ),
     "franz-go": Library(
         "SeedBrokers",
@@ -132,6 +138,7 @@ LIBRARIES: Mapping[str, Library] = {
             Setting("MetadataMinAge", "50ms", METADATA),
         ),
         protocol=("ServerSideBalancer", {CLASSIC: False, CONSUMER: True}),
+        share=True,
     ),
     "kafkajs": Library(
         "brokers",
@@ -176,14 +183,16 @@ def client_config(
         raise HarnessError(f"no library {library!r}{hint}; libraries: {', '.join(LIBRARIES)}")
     if role not in ROLES:
         raise HarnessError(f"role {role!r}: must be {' or '.join(ROLES)}")
-    if protocol not in _BY_NAME:
-        raise HarnessError(f"protocol {protocol!r}: must be {' or '.join(_BY_NAME)}")
+    if protocol not in PROTOCOLS:
+        raise HarnessError(f"protocol {protocol!r}: must be {' or '.join(PROTOCOLS)}")
     if protocol == CONSUMER and found.protocol is None:
         raise HarnessError(f"{library} does not speak the consumer protocol")
+    if protocol == SHARE and not found.share:
+        raise HarnessError(f"{library} has no share consumer")
     made: dict[str, Any] = {
         found.servers: [bootstrap_servers] if found.servers_list else bootstrap_servers
     }
-    if role == "consumer" and found.protocol is not None:
+    if role == "consumer" and protocol != SHARE and found.protocol is not None:
         name, values = found.protocol
         made[name] = values[protocol]
     for one in found.settings:

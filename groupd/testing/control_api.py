@@ -24,7 +24,7 @@ from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")
 
-_WHOLE = frozenset({"number"})
+_WHOLE = frozenset({"number", "partition", "offset"})
 """Path parameters that are whole numbers."""
 DIGITS_MAX = 18
 ERRORS = {

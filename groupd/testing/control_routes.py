@@ -129,9 +129,27 @@ def _call(method: str, path: str, summary: str, name: str, key: str | None = Non
     return Endpoint(method, path, summary, run, body, query)
 
 
+async def _start_offsets(ops: Operations, path: Path, _: None) -> Any:
+    return _numbers("offset", await ops.share_start_offsets(path["group"]))
+
+
+async def _share_lag(ops: Operations, path: Path, _: None) -> Any:
+    return _numbers("lag", await ops.share_lag(path["group"]))
+
+
+async def _wait_share(ops: Operations, path: Path, body: Fields) -> Any:
+    kind = body.__struct_config__.tag
+    return {"result": await getattr(ops, f"wait_share_{kind}")(**path, **body.given())}
+
+
 WAITS = ("stable", "members", "epoch", "released", "owned", "committed", "rebalances", "lag")
 ANY_WAIT = reduce(
     or_, [fields_of(getattr(Operations, f"wait_{name}"), ["group"], name) for name in WAITS]
+)
+SHARE_WAITS = ("acquired", "acknowledged", "released", "archived")
+ANY_SHARE_WAIT = reduce(
+    or_,
+    [fields_of(getattr(Operations, f"wait_share_{name}"), ["group"], name) for name in SHARE_WAITS],
 )
 
 ROUTES: tuple[Endpoint, ...] = (
@@ -167,6 +185,18 @@ ROUTES: tuple[Endpoint, ...] = (
     Endpoint("GET", "/control/groups/{group}/lag", "Records not yet committed.", _lag),
     Endpoint("POST", "/control/groups/{group}/wait", "Wait until the group is as wanted.",
           _wait, ANY_WAIT),
+    _call("GET", "/control/share-groups/{group}/records", "Its records that are under way.",
+          "share_records", "records"),
+    _call("GET", "/control/share-groups/{group}/records/{topic}/{partition}/{offset}",
+          "One record, under way or over.", "share_record"),
+    Endpoint("GET", "/control/share-groups/{group}/offsets", "Where its partitions begin.",
+          _start_offsets),
+    Endpoint("GET", "/control/share-groups/{group}/lag", "Offsets that are not over.",
+          _share_lag),
+    _call("POST", "/control/share-groups/{group}/configs", "Set configs of the group.",
+          "configure_share"),
+    Endpoint("POST", "/control/share-groups/{group}/wait", "Wait until its records are as wanted.",
+          _wait_share, ANY_SHARE_WAIT),
     _call("GET", "/control/faults", "All faults.", "faults"),
     Endpoint("POST", "/control/faults", "Add a fault.", _add_fault, FaultFields),
     _call("DELETE", "/control/faults", "Remove all faults.", "remove_faults"),

@@ -9,7 +9,7 @@ watchers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ from groupd.coordinator.daemon.options import DaemonOptions
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
 from groupd.coordinator.faults.spec import FaultSpec
+from groupd.coordinator.faults.topics import topics_of
 from groupd.coordinator.faults.traffic import OBSERVED, Liveness, Traffic, submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
@@ -32,10 +33,13 @@ from groupd.coordinator.runtime.shard_runtime import inspect
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.server.slot import Requests
+from groupd.coordinator.share_partitions.counts import ShareEvent
+from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.coordinator.topics.topic import Topic
+from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
@@ -44,7 +48,8 @@ from groupd.testing.clock import ControlledClock
 from groupd.testing.history import ClientObserver, History
 from groupd.testing.invariants import Invariants
 from groupd.testing.security import Secured, SecurityOptions
-from groupd.testing.store import WatchedStore
+from groupd.testing.share_history import ShareHistory
+from groupd.testing.store import SHARE_STATE_LOG, WatchedStore
 from groupd.testing.users_and_acls import add_users_and_acls
 from groupd.testing.watch import Watch
 
@@ -102,6 +107,8 @@ class Engine:
         self.invariants = Invariants(
             self.group, lambda group: timeline_text(self.history.of(group))
         )
+        self.shares = ShareHistory(self.invariants.report)
+        """What became of the records of share groups."""
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """The committed offsets that are durable, by (group, topic, partition)."""
         self.kafka = options.listen
@@ -152,6 +159,7 @@ class Engine:
         self.broker.events.listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
         daemon.parts.data_plane.catalogue.add_listener(self.watch.changed)
+        daemon.parts.share_partitions.counts.listeners.append(self._on_share)
         if self._unsecured:
             self._unsecured = False
             await add_users_and_acls(self.ask, self.secured)
@@ -182,6 +190,7 @@ class Engine:
     async def _restart(self, *, lose_memory: bool) -> None:
         await self._stop()
         self._topics = {}
+        self.shares.locks_gone()
         self.liveness.forget()
         self.clients.forget()
         if lose_memory:
@@ -190,6 +199,7 @@ class Engine:
             self._unsecured = True
             self.offsets.clear()
             self.invariants.reset()
+            self.shares.reset()
             if self._traffic is not None:
                 self._traffic.epochs.clear()
         await self.start()
@@ -199,11 +209,18 @@ class Engine:
         self._traffic = Traffic(requests, self.liveness, self.watch.changed, self._observer.replied)
         self._traffic.epochs = epochs
         clock = self.host.clock(self.clock)
-        faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness, self._on_fault)
-        return self.clients.wrap(faulty)
+        layer = FaultLayer(
+            self._traffic, self.faults, clock, self.liveness, self._topics_of, self._on_fault
+        )
+        return self.clients.wrap(layer)
+
+    def _topics_of(self, request: Any) -> Iterator[str]:
+        parts = self.daemon.parts
+        return topics_of(request, parts.data_plane, parts.share_partitions)
 
     def _attach_store(self) -> None:
         self.store.listeners += (self._note_offsets, self.invariants.on_records)
+        self.store.share_state_listeners.append(self.shares.on_state)
 
     # The state of the broker
 
@@ -237,6 +254,14 @@ class Engine:
         found = inspect(shard, group_id, self.clock.now())
         return cast("GroupDescription | None", found)
 
+    def share_partitions(self, group_id: str) -> list[SharePartition]:
+        """The share-partitions of a group that its members read, by topic and partition."""
+        loaded = self.daemon.parts.share_partitions.leaders.of_group(group_id)
+        return sorted(
+            [one for one in loaded if not one.closed],
+            key=lambda one: (self.topic_name(one.partition.topic_id), one.partition.partition),
+        )
+
     def rests(self, group_id: str) -> bool:
         """Whether everything that the coordinator knows of the group is durable."""
         shard = self.broker.own_shard_of(group_id)
@@ -245,6 +270,11 @@ class Engine:
     def acknowledged(self, group_id: str, member_id: str) -> int:
         """The highest epoch that the member has named in a heartbeat; 0 if it has named none."""
         return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
+
+    def topic_name(self, topic_id: TopicId) -> str:
+        """The name of a topic; its id as text if it was deleted."""
+        topic = self._catalogue().topic_by_id(topic_id)
+        return topic_id.hex() if topic is None else topic.name
 
     def _catalogue(self) -> TopicCatalogue:
         return self.daemon.parts.data_plane.catalogue
@@ -340,6 +370,19 @@ class Engine:
         fail = self.store.fail_next_append
         self.host.call("fail-append", lambda: fail(applied=applied), applied=applied)
 
+    def fail_share_state(self, *, applied: bool) -> None:
+        """Let the share coordinator's next append fail, as `fail_append`."""
+        fail, log = self.store.fail_next_append, SHARE_STATE_LOG
+        call = self.host.call
+        call("fail-append", lambda: fail(applied=applied, log=log), applied=applied, log=log)
+
+    def forget_share_group(self, group_id: str) -> None:
+        """See `ShareRequests.forget_group`."""
+        forget = self.daemon.parts.share_partitions.forget_group
+        self.host.call("forget-share-group", lambda: forget(group_id), group=group_id)
+        self.shares.locks_gone(group_id)
+        self.watch.changed()
+
     def hold_appends(self) -> None:
         self.host.call("hold-appends", lambda: self.store.hold_appends())
 
@@ -356,6 +399,10 @@ class Engine:
         wall_ms = self.clock.now().wall_ms
         for event in events:
             self.history.add(event, wall_ms)
+
+    def _on_share(self, event: ShareEvent) -> None:
+        self.shares.on_event(event)
+        self.watch.changed()
 
     def _on_fault(self, fault: Fault, api: Api, request: Any) -> None:
         self._observer.faulted(request, fault.number, fault.spec, api.name)

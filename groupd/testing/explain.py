@@ -78,9 +78,10 @@ def group_text(group: GroupDescription, topics: Collection[str]) -> str:
         name = member["member_id"] + (f" ({member['client_id']})" if member["client_id"] else "")
         facts = f"owns {_places(member['owned'])}"
         if "member_epoch" in member:
-            facts = f"epoch {member['member_epoch']}, {member['state']}, {facts}"
-            if member["pending_revocation"]:
-                facts += f", gives up {_places(member['pending_revocation'])}"
+            state = f"{member['state']}, " if "state" in member else ""
+            facts = f"epoch {member['member_epoch']}, {state}{facts}"
+            if revoking := member.get("pending_revocation"):
+                facts += f", gives up {_places(revoking)}"
         lines.append(f"  member {name}: {facts}")
         lines.append(f"    subscribes to {_subscribed(member, topics)}")
     lines += [

@@ -185,6 +185,8 @@ class FaultOptions(TypedDict, total=False):
     message: str | None
     ms: int
     node: tuple[int, str, int]
+    topic: str | None
+    acknowledges: bool
 
 
 class Faults(SpellingHints):
@@ -206,10 +208,10 @@ class Faults(SpellingHints):
 
     def add(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
         """Add a fault. `action`: error, delay, drop, close, twice, hold or redirect. Which requests
-        it matches: `api`, `group`, `member`, `client_id`, `transactional_id`; which of those it
-        hits: `skip`, `count`, `probability` with `seed`, `after` (another fault); for error `code`
-        and `message`, for delay `ms`, for redirect `node`. docs/testing.md#faults has them all.
-        Raises HarnessError.
+        it matches: `api`, `group`, `member`, `client_id`, `transactional_id`, `topic`,
+        `acknowledges`; which of those it hits: `skip`, `count`, `probability` with `seed`, `after`
+        (another fault); for error `code` and `message`, for delay `ms`, for redirect `node`.
+        docs/testing.md#faults has them all. Raises HarnessError.
 
         >>> fault = groupd.faults.add("error", api="OffsetCommit", code="NOT_COORDINATOR", count=2)
         >>> groupd.faults
@@ -344,6 +346,9 @@ class RecipeCalls(SpellingHints):
     static_member_conflict = _incident(Operations.static_member_conflict)
     fatal_heartbeat_error = _incident(Operations.fatal_heartbeat_error)
     unknown_member_storm = _incident(Operations.unknown_member_storm)
+    slow_worker = _incident(Operations.slow_worker)
+    share_leader_failover = _incident(Operations.share_leader_failover)
+    share_coordinator_failover = _incident(Operations.share_coordinator_failover)
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:

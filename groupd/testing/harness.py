@@ -22,6 +22,7 @@ from groupd.testing.engine import HarnessOptions
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, HarnessClock, RecipeCalls
 from groupd.testing.operations import Operations
 from groupd.testing.security import MECHANISMS, MechanismName, ProtocolName, SecurityOptions
+from groupd.testing.share_handles import ShareHandle
 from groupd.testing.users_and_acls import AclRule, parse
 
 __tracebackhide__ = True
@@ -123,6 +124,22 @@ class GroupCoordinator(ClientCalls):
         0
         """
         return self.faults.add(action, **given)
+
+    def share(self, group: str, *, from_: str | None = None) -> ShareHandle:
+        """The share group of that name, which need not exist yet. `from_`: where it begins in
+        partitions that no member has read yet ("earliest", "latest" or "by_duration:PT1H"); it is
+        set as the group's config `share.auto.offset.reset`, whose default in Kafka is latest. None:
+        it stays as it is.
+
+        >>> share = groupd.share("workers", from_="earliest")
+        >>> share
+        <Share group workers>
+        """
+        check_arguments(GroupCoordinator.share, (group,), {"from_": from_})
+        handle = ShareHandle(self._call, group)
+        if from_ is not None:
+            handle.configure({"share.auto.offset.reset": from_})
+        return handle
 
     # Start and close
 

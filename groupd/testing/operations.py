@@ -28,12 +28,20 @@ from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
 from groupd.testing.security import MechanismName
 from groupd.testing.security_operations import SecurityOperations
+from groupd.testing.share_operations import ShareOperations
+from groupd.testing.share_view import ShareView
 from groupd.testing.topic_operations import TopicOperations
 from groupd.testing.waits import Waits
 
 
 class Operations(
-    Waits, TopicOperations, OffsetOperations, FaultOperations, SecurityOperations, Recipes
+    Waits,
+    TopicOperations,
+    OffsetOperations,
+    ShareOperations,
+    FaultOperations,
+    SecurityOperations,
+    Recipes,
 ):
     """The operations of one engine. Errors are RequestRefused unless a method says otherwise."""
 
@@ -94,7 +102,8 @@ class Operations(
         return self._engine.history.rebalances(group)
 
     async def report(self) -> str:
-        """The latest events of the groups that were active last, as text.
+        """The latest events of the groups that were active last, as text, and the records that
+        members of share groups have.
 
         >>> groupd.commit("billing", {("orders", 0): 5})
         >>> print(groupd.report())
@@ -102,9 +111,11 @@ class Operations(
           ... offsets-committed ...
         """
         groups = self._engine.history.latest(GROUPS_MAX)
-        return "\n".join(
-            f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
-        )
+        texts = []
+        for group in groups:
+            texts.append(f"group {group}:\n{timeline_text(self._engine.history.of(group))}")
+            texts.append(ShareView(self._engine, group).text())
+        return "\n".join(filter(None, texts))
 
     # Invariants
 

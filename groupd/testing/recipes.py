@@ -15,6 +15,7 @@ from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from groupd.coordinator.core.group_types import type_of
+from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused
 from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec
 from groupd.protocol.errors import ErrorCode
@@ -24,9 +25,11 @@ from groupd.protocol.messages.classic_group import (
     LeavingMember,
 )
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.share_group import ShareGroupHeartbeatRequest
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group
+from groupd.testing.share_recipes import SHARE_RECIPES, ShareRecipes
 
 HEARTBEAT_VERSION = 1
 JOIN_VERSION = 9
@@ -42,10 +45,11 @@ RECIPES = (
     "static_member_conflict",
     "fatal_heartbeat_error",
     "unknown_member_storm",
+    *SHARE_RECIPES,
 )
 
 
-class Recipes:
+class Recipes(ShareRecipes):
     """The recipes of one engine. The examples use `groupd.recipes`, which turns what a recipe
     returns into an `Incident`."""
 
@@ -209,7 +213,7 @@ class Recipes:
         b'coffee'
         """
         check_group(self._engine, group)
-        live = self._live(group)
+        live = self._engine.group(group)
         members = sorted(live.members) if live is not None else []
         if not members:
             raise HarnessError(f"group {group} has no members")
@@ -260,7 +264,10 @@ class Recipes:
 
     async def _forget(self, live: Any, member_id: str) -> None:
         native = isinstance(live, ConsumerGroup) and live.members[member_id].classic is None
-        if native:
+        if isinstance(live, ShareGroup):
+            share_beat = ShareGroupHeartbeatRequest(live.group_id, member_id, LEAVE_EPOCH)
+            _check((await self._engine.ask(share_beat, HEARTBEAT_VERSION)).error)
+        elif native:
             beat = ConsumerGroupHeartbeatRequest(live.group_id, member_id, LEAVE_EPOCH)
             _check((await self._engine.ask(beat, HEARTBEAT_VERSION)).error)
         else:

@@ -32,10 +32,12 @@ def summary(world: Rounds, seconds: float) -> str:
     refusals = sum(committer.refusals for committer in world.committers)
     records = sum(producer.acknowledged for producer in world.producers)
     repeated = sum(producer.repeated for producer in world.producers)
+    accepted = sum(len(member.accepted) for member in world.sharing)
     return (
         f"{sum(world.counts.values())} rounds ({kinds}) in {seconds:.0f} s: {world.commits} "
         f"commits acknowledged and {refusals} refused, {records} records produced, "
-        f"{repeated} batches sent again; slowest start {max(world.starts_s) * 1000:.0f} ms"
+        f"{repeated} batches sent again, {accepted} records accepted; "
+        f"slowest start {max(world.starts_s) * 1000:.0f} ms"
     )
 
 

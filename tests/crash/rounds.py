@@ -18,14 +18,16 @@ from tests.crash.commits import Committer
 from tests.crash.members import ClassicMember, ConsumerMember
 from tests.crash.produces import PRODUCERS_TOPIC, Producer
 from tests.crash.server import Server
+from tests.crash.shares import ShareMember
 from tests.crash.stores import Arguments
 from tests.crash.wire import Connection
 
-COMMITTERS, PRODUCERS, CONSUMER_MEMBERS, CLASSIC_MEMBERS = 12, 3, 3, 2
+COMMITTERS, PRODUCERS, CONSUMER_MEMBERS, CLASSIC_MEMBERS, SHARE_MEMBERS = 12, 3, 3, 2, 2
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.share.assignment.interval.ms": "0",
 }
 
 KINDS = {"load": 12, "start": 4, "stop": 3, "clean": 1}
@@ -75,10 +77,11 @@ class Rounds:
             for n in range(CONSUMER_MEMBERS)
         ]
         self.classic = [ClassicMember(f"classic-{n}") for n in range(CLASSIC_MEMBERS)]
+        self.sharing = [ShareMember(f"share-{n}", n, next(seeds)) for n in range(SHARE_MEMBERS)]
 
     @property
     def workers(self) -> list[Worker]:
-        return [*self.committers, *self.producers, *self.members, *self.classic]
+        return [*self.committers, *self.producers, *self.members, *self.classic, *self.sharing]
 
     # Processes
 

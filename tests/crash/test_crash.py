@@ -37,6 +37,7 @@ async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
     assert sum(producer.acknowledged for producer in rounds.producers) > ROUNDS
     assert set(rounds.counts) == set(KINDS)
     assert all(worker.highest > 1 for worker in [*rounds.members, *rounds.classic])
+    assert all(len(worker.accepted) > ROUNDS for worker in rounds.sharing)
 
 
 async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:

@@ -116,7 +116,12 @@ def test_settings_of_the_chosen_protocol_alone() -> None:
     [
         (("confluent_kafka",), {}, "no library 'confluent_kafka'; did you mean confluent-kafka"),
         (("aiokafka",), {"protocol": "consumer"}, "aiokafka does not speak the consumer protocol"),
-        (("java",), {"protocol": "share"}, "protocol 'share': must be classic or consumer"),
+        (
+            ("java",),
+            {"protocol": "queue"},
+            "protocol 'queue': must be classic or consumer or share",
+        ),
+        (("aiokafka",), {"protocol": "share"}, "aiokafka has no share consumer"),
         (("java",), {"role": "admin"}, "role 'admin': must be consumer or producer"),
     ],
 )

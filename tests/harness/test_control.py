@@ -23,6 +23,7 @@ from tests.harness.members import Member
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
+NOW = {"timeout": 0}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -120,6 +121,33 @@ def test_a_real_client_under_control(control: Control, c: GroupCoordinator) -> N
         assert control.post("/control/groups/billing/wait", late)["result"] >= 3
     control.post("/control/settle")
     assert control.get("/control/check") == {"ok": True, "violations": None}
+
+
+def test_a_share_group(control: Control, c: GroupCoordinator) -> None:
+    c.create_topic("orders")
+    path = "/control/share-groups/workers"
+    control.post(f"{path}/configs", {"config": {"share.auto.offset.reset": "earliest"}})
+    c.produce("orders", ["coffee", "tea"])
+    consumer = c.share_consumer("workers", "orders")
+    assert len(consumer.poll(10)) == 2
+    held = control.get(f"{path}/records?topic=orders&partition=0")["records"]
+    assert [(one["offset"], one["state"]) for one in held] == [(0, "acquired"), (1, "acquired")]
+    assert control.get(f"{path}/lag") == [{"topic": "orders", "partition": 0, "lag": 2}]
+    wait = {"until": "acquired", "count": 2, "topic": "orders"}
+    assert len(control.post(f"{path}/wait", wait)["result"]) == 2
+    assert control.post("/control/recipes/slow_worker", {"group": "workers"})["released"] == 2
+    assert control.post(f"{path}/wait", {"until": "released", "count": 2})["result"] == 2
+    control.post("/control/recipes/share_leader_failover", {"group": "workers"})
+    control.post("/control/recipes/share_coordinator_failover", {"outage": 1})
+    assert len(consumer.poll(10)) == 2
+    consumer.commit_sync()
+    control.post(f"{path}/wait", {"until": "acknowledged", "count": 2})
+    assert control.get(f"{path}/records/orders/0/1")["why"] == "accepted"
+    assert control.get(f"{path}/offsets") == [{"topic": "orders", "partition": 0, "offset": 2}]
+    status, found = control.ask("POST", f"{path}/wait", {"until": "archived", "count": 1} | NOW)
+    assert (status, found["error"]["code"]) == (409, "wait-timeout")
+    assert control.ask("GET", f"{path}/records/orders/0/7")[0] == 404
+    assert control.ask("GET", f"{path}/records/orders/zero/7")[0] == 404
 
 
 def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> None:

@@ -14,9 +14,10 @@ from confluent_kafka import Consumer
 import groupd.testing
 from groupd.testing.handles import FaultHandle, Faults, HarnessClock, Incident, RecipeCalls
 from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
+from groupd.testing.share_handles import ShareHandle
 
 NAMES = groupd.testing.__all__
-USED = (GroupCoordinator, HarnessClock, Faults, FaultHandle, RecipeCalls, Incident)
+USED = (GroupCoordinator, HarnessClock, Faults, FaultHandle, RecipeCalls, Incident, ShareHandle)
 """What tests get in their hands: its members have examples."""
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 ACLS = ["billing may READ topic orders", "billing may READ group billing"]

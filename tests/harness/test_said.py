@@ -15,8 +15,8 @@ from tests.harness.test_plugin import run
 AUDIT = {"security": "SASL_PLAINTEXT", "users": {"audit": "secret"}}
 ORDERS = {"orders": 3}
 FIELDS = (
-    "after, api, applied, client_id, code, count, group, member, message, ms, node, probability, "
-    "seed, skip, transactional_id"
+    "acknowledges, after, api, applied, client_id, code, count, group, member, message, ms, node, "
+    "probability, seed, skip, topic, transactional_id"
 )
 
 
@@ -131,7 +131,7 @@ def test_faults_of_all_kinds_show_what_they_are(groupd: GroupCoordinator) -> Non
     incident = groupd.recipes.fatal_heartbeat_error("billing")
     assert repr(incident) == (
         "<Incident fatal_heartbeat_error: code GROUP_AUTHORIZATION_FAILED, <Fault 4 error "
-        "api=Heartbeat,ConsumerGroupHeartbeat group=billing count=1 "
+        "api=Heartbeat,ConsumerGroupHeartbeat,ShareGroupHeartbeat group=billing count=1 "
         "code=GROUP_AUTHORIZATION_FAILED: 0 hits>>"
     )
     assert repr(groupd.faults).count(": 0 hits") == 2

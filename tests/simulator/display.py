@@ -24,7 +24,7 @@ def _show(value: Any) -> str:
         return value.name
     if isinstance(value, bytes):
         return _bytes(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return f"[{' '.join(map(_show, value))}]"
     if isinstance(value, Struct):
         names = value.__struct_fields__

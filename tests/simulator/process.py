@@ -33,7 +33,16 @@ from tests.simulator.world import Violation, World
 
 _FAILURES = {api.request_type: api.failure for api in API_BY_KEY.values()}
 
-EXPECTED_ERRORS = frozenset({"append failed", "shard cannot be loaded"})
+EXPECTED_ERRORS = frozenset(
+    {
+        "append failed",
+        "shard cannot be loaded",
+        "share-state cannot be loaded",
+        "transactions cannot be loaded",
+        "the logs of share-partitions cannot be opened",
+        "the logs of transactional ids cannot be opened",
+    }
+)
 
 
 class LogCapture:

@@ -47,6 +47,16 @@ async def test_append_that_fails_after_it_was_applied(store: MemoryStore) -> Non
     assert await offsets(store) == [0]
 
 
+async def test_an_append_to_a_certain_log_fails(store: MemoryStore) -> None:
+    await store.open("share-1")
+    store.fail_next_append(log="share-")
+    await store.append([batch(0)])
+    with pytest.raises(LogUnavailable):
+        await store.append([batch(1), Append("share-1", 1, 0, 0, 0, b"")])
+    assert (await offsets(store), store.append_faults) == ([0], 0)
+    await store.append([Append("share-1", 1, 0, 0, 0, b"")])
+
+
 async def test_faults_add_up(store: MemoryStore) -> None:
     store.fail_next_append(applied=True)
     store.fail_next_append(OSError(28, "disk full"))

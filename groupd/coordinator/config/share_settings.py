@@ -32,7 +32,6 @@ class ShareSettings:
     share_max_assignment_interval_ms: int = setting(
         "group.share.max.assignment.interval.ms", 15000, low=0
     )
-    share_assignor_offload_enable: bool = setting("group.share.assignor.offload.enable", True)
     share_max_size: int = setting("group.share.max.size", 200, low=1, high=1000)
     share_assignors: tuple[str, ...] = setting("group.share.assignors", ("simple",))
     share_initialize_retry_interval_ms: int = setting(

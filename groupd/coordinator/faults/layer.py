@@ -15,13 +15,14 @@ Rules:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from groupd.coordinator.faults import spec as spec_of
 from groupd.coordinator.faults.errors import HarnessError, NotFound
 from groupd.coordinator.faults.spec import FaultSpec
+from groupd.coordinator.faults.topics import TopicsOf
 from groupd.coordinator.faults.traffic import InterceptedSlot, Liveness, watch
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.routes import failure_for
@@ -32,6 +33,7 @@ from groupd.protocol.messages.groups import (
     FindCoordinatorRequest,
     FoundCoordinator,
 )
+from groupd.protocol.messages.share_fetch import ShareAcknowledgeRequest, ShareFetchRequest
 from groupd.protocol.wire.registry import Api
 
 KEY_TYPE_GROUP = 0
@@ -55,6 +57,8 @@ class FaultState(TypedDict):
     member: NotRequired[str]
     client_id: NotRequired[str]
     transactional_id: NotRequired[str]
+    topic: NotRequired[str]
+    acknowledges: NotRequired[bool]
     count: NotRequired[int]
     skip: NotRequired[int]
     probability: NotRequired[float]
@@ -140,14 +144,16 @@ class FaultTable:
             self.release(number)
             del self.faults[number]
 
-    def pick(self, api_key: int, client_id: str | None, request: Any) -> Fault | None:
+    def pick(
+        self, api_key: int, client_id: str | None, request: Any, topics_of: TopicsOf
+    ) -> Fault | None:
         """The fault that hits this request, or None. Counts the request for the faults that match
         it."""
         for fault in self.faults.values():
             after = fault.spec.after
             if after is not None and after in self.faults and not self.faults[after].hits:
                 continue
-            if matches(fault.spec, api_key, client_id, request) and fault.takes():
+            if matches(fault.spec, api_key, client_id, request, topics_of) and fault.takes():
                 return fault
         return None
 
@@ -170,12 +176,14 @@ class FaultLayer:
         table: FaultTable,
         clock: Clock,
         liveness: Liveness,
+        topics_of: TopicsOf,
         hit: Callable[[Fault, Api, Any], None] | None = None,
     ) -> None:
         self._inner = inner
         self._table = table
         self._clock = clock
         self._liveness = liveness
+        self._topics_of = topics_of
         self._hit = hit
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
@@ -183,7 +191,7 @@ class FaultLayer:
         if not self._table.faults:
             self._inner.submit(slot, api, request)
             return
-        fault = self._table.pick(api.key, slot.header.client_id, request)
+        fault = self._table.pick(api.key, slot.header.client_id, request, self._topics_of)
         if fault is None:
             self._pass(slot, api, request)
             return
@@ -270,13 +278,23 @@ def _nothing() -> None:
     there are no faults."""
 
 
-def matches(spec: FaultSpec, api_key: int, client_id: str | None, request: Any) -> bool:
+def matches(
+    spec: FaultSpec, api_key: int, client_id: str | None, request: Any, topics_of: TopicsOf
+) -> bool:
     """Whether the fault is for this request. A request about several groups or members matches if
     one of them does. The fault then applies to the whole request."""
     if spec.api_keys is not None and api_key not in spec.api_keys:
         return False
+    if spec.acknowledges is not None and acknowledges(request) is not spec.acknowledges:
+        return False
     for name, pattern in spec.patterns:
-        values = (client_id or "",) if name == "client_id" else _FACTS[name](request)
+        match name:
+            case "client_id":
+                values: Iterable[str] = (client_id or "",)
+            case "topic":
+                values = topics_of(request)
+            case _:
+                values = _FACTS[name](request)
         if not any(pattern.fullmatch(value) for value in values):
             return False
     return True
@@ -302,6 +320,13 @@ def members_of(request: Any) -> Iterator[str]:
             value = getattr(holder, name, None)
             if isinstance(value, str) and value:
                 yield value
+
+
+def acknowledges(request: Any) -> bool:
+    """Whether the request acknowledges records of a share group."""
+    return isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest) and any(
+        one.batches for topic in request.topics for one in topic.partitions
+    )
 
 
 def _fetched(request: Any) -> Iterator[Any]:

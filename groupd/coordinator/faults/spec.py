@@ -31,15 +31,21 @@ REDIRECT = "redirect"
 Action: TypeAlias = Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
 ACTIONS: tuple[str, ...] = get_args(Action)
 
-MEMBER_APIS = frozenset({8, 11, 12, 13, 14, 28, 68}) & API_BY_KEY.keys()
+_MEMBERS_OF_THE_COORDINATOR = frozenset({8, 11, 12, 13, 14, 28, 68, 76}) & API_BY_KEY.keys()
+SHARE_APIS = frozenset({78, 79}) & API_BY_KEY.keys()
+"""The API keys of the requests that members of share groups send to leaders of partitions."""
+MEMBER_APIS = _MEMBERS_OF_THE_COORDINATOR | SHARE_APIS
 """The API keys of the requests that members of a group send."""
-GROUP_APIS = MEMBER_APIS | (frozenset({9, 15, 42, 47, 69}) & API_BY_KEY.keys())
+GROUP_APIS = _MEMBERS_OF_THE_COORDINATOR | (
+    frozenset({9, 15, 42, 47, 69, 77, 90, 91, 92}) & API_BY_KEY.keys()
+)
 """The API keys of the requests that a group's coordinator answers."""
 FIND_COORDINATOR = 10
 ALIASES: Mapping[str, frozenset[int]] = {
     "group": GROUP_APIS,
     "member": MEMBER_APIS,
-    "heartbeat": frozenset({12, 68}),
+    "heartbeat": frozenset({12, 68, 76}) & API_BY_KEY.keys(),
+    "share": SHARE_APIS,
 }
 COUNT_MAX = 1_000_000
 DELAY_MAX_MS = 30 * 24 * 3_600_000
@@ -58,8 +64,10 @@ class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
     """The options of a fault. An option that is null counts as not given.
 
     A fault matches requests by `api`, `group`, `member` (a member id or a group.instance.id),
-    `client_id` and `transactional_id`. In these names `*` stands for any characters. An option that
-    is not given matches every request.
+    `client_id`, `transactional_id` and `topic`. In these names `*` stands for any characters. A
+    Fetch or ShareFetch of a session is about all topics that the session reads. `acknowledges`:
+    whether a member of a share group acknowledges records with the request. An option that is not
+    given matches every request.
 
     Of the requests that match, a fault skips the first `skip` and then hits the next `count`, or
     all if there is no `count`. With `probability` it hits each of them only with that probability;
@@ -80,6 +88,8 @@ class FaultFields(Struct, frozen=True, forbid_unknown_fields=True):
     member: Text | None = None
     client_id: Text | None = None
     transactional_id: Text | None = None
+    topic: Text | None = None
+    acknowledges: bool | None = None
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
     skip: Annotated[int, Meta(ge=0, le=COUNT_MAX)] | None = None
     probability: Annotated[float, Meta(gt=0, le=1)] | None = None
@@ -109,8 +119,8 @@ class FaultSpec(FaultFields, frozen=True, dict=True):
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """A pair (name, pattern) for each of the four names that was given."""
-        names = ("group", "member", "client_id", "transactional_id")
+        """A pair (name, pattern) for each of the five names that was given."""
+        names = ("group", "member", "client_id", "transactional_id", "topic")
         given = ((name, getattr(self, name)) for name in names)
         return tuple((name, _pattern(text)) for name, text in given if text is not None)
 

@@ -5,7 +5,7 @@ restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from groupd.coordinator.daemon.parts import DaemonParts
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultLayer, FaultTable
 from groupd.coordinator.faults.spec import FaultSpec, make_spec
+from groupd.coordinator.faults.topics import topics_of
 from groupd.coordinator.faults.traffic import Liveness, Traffic
 from groupd.coordinator.recording.reader import BadRecording, RecordingFile, TapeEntry
 from groupd.coordinator.recording.world import WorldClock
@@ -50,7 +51,11 @@ class Interventions:
     def wrap(self, requests: Requests) -> Requests:
         self._liveness.forget()
         traffic = Traffic(requests, self._liveness, _nobody)
-        return FaultLayer(traffic, self._faults, self._clock, self._liveness)
+        return FaultLayer(traffic, self._faults, self._clock, self._liveness, self._topics_of)
+
+    def _topics_of(self, request: Any) -> Iterator[str]:
+        parts = self._replayed.parts
+        return topics_of(request, parts.data_plane, parts.share_partitions)
 
     def action_of(self, kind: str, entry: TapeEntry) -> Callable[[], Any]:
         """Returns a function that does what the entry says. Raises BadRecording."""
@@ -68,7 +73,10 @@ class Interventions:
             case "renew":
                 return partial(self._liveness.renew, int(entry["ms"]))
             case "fail-append":
-                return partial(store.fail_next_append, applied=bool(entry["applied"]))
+                applied, log = bool(entry["applied"]), str(entry.get("log", ""))
+                return partial(store.fail_next_append, applied=applied, log=log)
+            case "forget-share-group":
+                return partial(self._forget_share_group, str(entry["group"]))
             case "hold-appends":
                 return store.hold_appends
             case "release-appends":
@@ -78,6 +86,9 @@ class Interventions:
             case "open-log":
                 return partial(self._open_log, str(entry["topic"]), int(entry["partition"]))
         raise self._replayed.file.bad(f"is of an unknown kind, {kind!r}")
+
+    def _forget_share_group(self, group: str) -> None:
+        self._replayed.parts.share_partitions.forget_group(group)
 
     def _spec(self, tree: Any) -> FaultSpec:
         given = {

@@ -285,6 +285,8 @@ class ShareReader:
         for one in found:
             if left <= 0 or not one.read.batches or one.share.closed:
                 continue
+            if not self._plane.partitions.leads(one.share.partition):
+                continue  # the next leader may give the same records to another member already
             asked = Acquisition(
                 self._asked.member_id,
                 left,

@@ -4,18 +4,27 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 
 from msgspec import Struct
 
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages import TopicId
 
 EVENTS_MAX = 1000
 """How many events are kept."""
 
 
+ACQUIRED_BY_MEMBER = "acquired"
+LOADED = "loaded"
+"""Events of listeners only: records that a member has acquired; and a share-partition that was
+loaded, so that no record of it is locked any more."""
+
+
 class ShareEvent(Struct, frozen=True):
     """Records have reached a state. `what`: "accepted", "released", "expired" or "archived", and
-    for archived records `why`."""
+    for archived records `why`. `delivery_count`: 0 if the event does not tell it. `member_id`: who
+    has acquired them; "" for other events."""
 
     wall_ms: int
     group_id: str
@@ -25,15 +34,19 @@ class ShareEvent(Struct, frozen=True):
     last_offset: int
     what: str
     why: str = ""
+    delivery_count: int = 0
+    member_id: str = ""
 
 
 class ShareCounts:
-    """Counts since the start. `acknowledged`: records by type of acknowledgement."""
+    """Counts since the start. `acknowledged`: records by type of acknowledgement. `finished`:
+    records that are not delivered any more, by the reason."""
 
     def __init__(self) -> None:
         self.fetch_requests = self.failed_fetch_requests = 0
         self.acknowledge_requests = self.failed_acknowledge_requests = 0
         self.acknowledged: Counter[int] = Counter()
+        self.finished: Counter[DeliveryEnd] = Counter()
         self.lock_timeouts = 0
         self.sessions_evicted = 0
         """Sessions that have ended with their connection."""
@@ -43,3 +56,16 @@ class ShareCounts:
         """How many share-partitions were loaded, and the milliseconds that this took together."""
         self.dead_letters = self.dead_letter_requests = self.failed_dead_letter_requests = 0
         self.events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
+        self.listeners: list[Callable[[ShareEvent], None]] = []
+        """They get every event at once, and those that are too many to keep. They must not
+        raise."""
+
+    def tell(self, event: ShareEvent) -> None:
+        """Keep an event."""
+        self.events.append(event)
+        if self.listeners:
+            self.tell_listeners(event)
+
+    def tell_listeners(self, event: ShareEvent) -> None:
+        for listener in self.listeners:
+            listener(event)

@@ -301,7 +301,8 @@ class InFlightRecords:
         lock = RecordLock(member_id, until_ms, ranges[0][0])
         for first, last in ranges:
             for run in self._runs.between(first, last):
-                if run.state == ACQUIRED and run.lock is not None:
+                # An offset may end one batch of the request and begin the next.
+                if run.state == ACQUIRED and run.lock is not None and run.lock is not lock:
                     self._locks.let_go(run.lock, len(run))
                     run.lock = lock
                     lock.held += len(run)

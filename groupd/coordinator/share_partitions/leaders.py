@@ -94,6 +94,9 @@ class ShareLeaders:
         self._wanted = wanted
         self.kept = KeptBatches()
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
+        self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
+        """By group and partition: those that were dropped while changes of them were on their way
+        to the persister."""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._around = ShareSurroundings(
@@ -109,6 +112,11 @@ class ShareLeaders:
 
     def __len__(self) -> int:
         return self._count
+
+    def all(self) -> Iterator[SharePartition]:
+        """All share-partitions."""
+        for group_id in list(self._groups):
+            yield from self.of_group(group_id)
 
     def of_group(self, group_id: str) -> Iterator[SharePartition]:
         """The share-partitions of a group."""
@@ -130,7 +138,8 @@ class ShareLeaders:
         if share is None:
             if self._count >= SHARE_PARTITIONS_MAX:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "too many share-partitions are open")
-            share = SharePartition(group_id, log, self._around, shares.lock_moved)
+            before = self._ending.get((group_id, (log.topic_id, log.partition)))
+            share = SharePartition(group_id, log, self._around, shares.lock_moved, before)
             shares.by_group[group_id] = share
             self._groups.setdefault(group_id, {})[log.topic_id, log.partition] = share
             self._count += 1
@@ -148,6 +157,8 @@ class ShareLeaders:
         if not group:
             del self._groups[share.group_id]
         self._count -= 1
+        if share.writes:
+            self._ending[share.group_id, key] = share
         self.kept.drop(share)
         shares = self._states.get(share.partition)
         if shares is not None:
@@ -162,6 +173,10 @@ class ShareLeaders:
             yield
 
     def _settled(self, share: SharePartition) -> None:
+        if self._ending and not share.writes:
+            key = share.group_id, (share.partition.topic_id, share.partition.partition)
+            if self._ending.get(key) is share:
+                del self._ending[key]
         if share.closed or (share.idle and not self._wanted(share.group_id)):
             self.drop(share)
 

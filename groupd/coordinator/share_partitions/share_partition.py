@@ -17,7 +17,12 @@ from msgspec import Struct
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
-from groupd.coordinator.share_partitions.counts import ShareCounts, ShareEvent
+from groupd.coordinator.share_partitions.counts import (
+    ACQUIRED_BY_MEMBER,
+    LOADED,
+    ShareCounts,
+    ShareEvent,
+)
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.in_flight import (
     DeadLetters,
@@ -94,12 +99,12 @@ Durable = asyncio.Future[ApiError | None]
 
 
 class _ShareChange(Struct, frozen=True):
-    """A change that is to be written. `release`: what to call it for people if it makes records
+    """A change that is to be written. `told`: people have heard already that it makes records
     available."""
 
     write: PendingWrite
     durable: Durable
-    release: str
+    told: bool
 
 
 class _LogMoved(asyncio.Event):
@@ -119,7 +124,9 @@ class SharePartition:
     it is made: until then, and if that fails, `records` is None.
 
     `closed`: it is not used any more; look it up anew. `error`: why it could not be loaded.
-    `moved(self)` is called when a lock has changed.
+    `moved(self)` is called when a lock has changed. `before`: the one in whose place it comes, if
+    changes of that one may still be on their way to the persister. They are written at the same
+    leader epoch, so this one is loaded after them.
     """
 
     def __init__(
@@ -128,6 +135,7 @@ class SharePartition:
         partition: PartitionLog,
         around: ShareSurroundings,
         moved: Callable[[SharePartition], None],
+        before: SharePartition | None,
     ) -> None:
         self.group_id = group_id
         self.partition = partition
@@ -150,8 +158,10 @@ class SharePartition:
         self._log_moved = _LogMoved(self.wake)
         self._unwritten: list[_ShareChange] = []
         self._burials = 0
-        self._writing = False
-        around.start(self._load())
+        self.writes = False
+        """Whether changes are on their way to the persister."""
+        self._written: asyncio.Event | None = None
+        around.start(self._load(before))
 
     # Waiting for records ------------------------------------------------------------------
 
@@ -209,9 +219,16 @@ class SharePartition:
         """Whether nothing would be lost with it but what is durable: no record is locked, and no
         change is on its way."""
         records = self.records
-        if records is None or self._writing or self._burials:
+        if records is None or self.writes or self._burials:
             return False
         return records.next_lock_ms is None
+
+    async def written(self) -> None:
+        """Wait until no change is on its way to the persister. It is closed, so there are no new
+        ones."""
+        if self.writes:
+            self._written = self._written or asyncio.Event()
+            await self._written.wait()
 
     def close(self, error: ApiError | None = None) -> None:
         """Give it up. Changes that are on their way to the persister are still answered."""
@@ -221,7 +238,9 @@ class SharePartition:
         for event in self._waiters:
             event.set()
 
-    async def _load(self) -> None:
+    async def _load(self, before: SharePartition | None) -> None:
+        if before is not None:
+            await before.written()
         around = self._around
         begun_ms = around.clock.monotonic_ms()
         try:
@@ -229,6 +248,8 @@ class SharePartition:
         except ApiError as error:
             self.close(error)
         else:
+            start_offset = self.records.start_offset
+            around.counts.tell_listeners(self._event(start_offset, start_offset, LOADED))
             self._bury()
             self.wake()
         around.counts.loads += 1
@@ -347,6 +368,12 @@ class SharePartition:
             self._write(self.records.archive(aborted))
             self._wakes += 1
             acquired = without(acquired, aborted)
+        if self._around.counts.listeners:
+            for one in acquired:
+                at = one.first_offset, one.last_offset
+                self._around.counts.tell_listeners(
+                    self._event(*at, ACQUIRED_BY_MEMBER, "", one.delivery_count, asked.member_id)
+                )
         self._moved(self)
         return acquired
 
@@ -403,21 +430,22 @@ class SharePartition:
         count = sum([one.last_offset - one.first_offset + 1 for one in write.batches])
         self.lock_timeouts += count
         self._around.counts.lock_timeouts += count
-        self._write(write, "expired")
+        self._tell_released(write, "expired")  # others may have the records from now on
+        self._write(write, told=True)
         self._bury()
         self.wake()
 
     # Writing ------------------------------------------------------------------------------
 
-    def _write(self, write: PendingWrite, release: str = "released") -> Durable:
+    def _write(self, write: PendingWrite, *, told: bool = False) -> Durable:
         durable: Durable = asyncio.get_running_loop().create_future()
-        change = _ShareChange(write, durable, release)
+        change = _ShareChange(write, durable, told)
         if not write.batches:
             self._finish([change], None)
             return durable
         self._unwritten.append(change)
-        if not self._writing:
-            self._writing = True
+        if not self.writes:
+            self.writes = True
             self._around.start(self._write_all())
         self._moved(self)
         return durable
@@ -441,7 +469,9 @@ class SharePartition:
                 if not change.durable.done():
                     change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
-            self._writing = False
+            self.writes = False
+            if self._written is not None:
+                self._written.set()
         self._around.settled(self)
 
     def _fit_together(self) -> int:
@@ -474,10 +504,12 @@ class SharePartition:
         for change in changes:
             if error is None:
                 self._tell(records.confirm(change.write))
-                self._tell_released(change)
+                if not change.told:
+                    self._tell_released(change.write, "released")
             else:
                 self._tell(records.undo(change.write))
-            change.durable.set_result(error)
+            if not change.durable.done():  # else its client is gone, and with it who has waited
+                change.durable.set_result(error)
         self._bury()
         self._moved(self)
         if error is not None and error.code in _GONE:
@@ -507,27 +539,38 @@ class SharePartition:
 
     def _tell(self, finished: Iterable[FinishedRecords]) -> None:
         for one in finished:
-            if one.end is DeliveryEnd.ACCEPTED:
-                self._event(one.first_offset, one.last_offset, "accepted")
-            else:
-                self._event(one.first_offset, one.last_offset, "archived", one.end.value)
-
-    def _tell_released(self, change: _ShareChange) -> None:
-        for batch in change.write.batches:
-            if batch.delivery_state == AVAILABLE:
-                self._event(batch.first_offset, batch.last_offset, change.release)
-
-    def _event(self, first_offset: int, last_offset: int, what: str, why: str = "") -> None:
-        around, partition = self._around, self.partition
-        around.counts.events.append(
-            ShareEvent(
-                around.clock.now().wall_ms,
-                self.group_id,
-                partition.topic_id,
-                partition.partition,
-                first_offset,
-                last_offset,
-                what,
-                why,
+            self._around.counts.finished[one.end] += one.last_offset - one.first_offset + 1
+            accepted = one.end is DeliveryEnd.ACCEPTED
+            what, why = ("accepted", "") if accepted else ("archived", one.end.value)
+            self._around.counts.tell(
+                self._event(one.first_offset, one.last_offset, what, why, one.delivery_count)
             )
+
+    def _tell_released(self, write: PendingWrite, what: str) -> None:
+        for batch in write.batches:
+            if batch.delivery_state == AVAILABLE:
+                at = batch.first_offset, batch.last_offset
+                self._around.counts.tell(self._event(*at, what, "", batch.delivery_count))
+
+    def _event(
+        self,
+        first_offset: int,
+        last_offset: int,
+        what: str,
+        why: str = "",
+        delivery_count: int = 0,
+        member_id: str = "",
+    ) -> ShareEvent:
+        partition = self.partition
+        return ShareEvent(
+            self._around.clock.now().wall_ms,
+            self.group_id,
+            partition.topic_id,
+            partition.partition,
+            first_offset,
+            last_offset,
+            what,
+            why,
+            delivery_count,
+            member_id,
         )

@@ -95,6 +95,10 @@ class ShareSessions(Sessions[ShareSession]):
         """Whether the session has not ended."""
         return self.get(session.key) is session
 
+    def all_of(self, group_id: str) -> list[ShareSession]:
+        """The sessions of a group."""
+        return [session for session in self._sessions.values() if session.key[0] == group_id]
+
     def of_group(self, group_id: str) -> int:
         """The number of sessions of a group."""
         return self._by_group[group_id]

@@ -135,7 +135,7 @@ class PartitionLog:
         self._logs = logs
         self._cache = cache
         self._compactions = 0
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters: dict[asyncio.Event, None] = {}
 
     @property
     def position(self) -> int:
@@ -250,10 +250,10 @@ class PartitionLog:
         return self.high_watermark > offset
 
     def add_waiter(self, event: asyncio.Event) -> None:
-        self._waiters.add(event)
+        self._waiters[event] = None
 
     def remove_waiter(self, event: asyncio.Event) -> None:
-        self._waiters.discard(event)
+        self._waiters.pop(event, None)
 
     def _wake(self) -> None:
         self.changes += 1

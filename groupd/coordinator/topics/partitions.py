@@ -84,7 +84,11 @@ class Partitions:
     def is_open(self, topic: Topic, partition: int) -> PartitionLog | None:
         """The partition's log if it is open and this node leads it, else None."""
         log = self._open.get(log_name(topic.topic_id, partition))
-        return log if log is not None and self._ownership.serves(log.unit) else None
+        return log if log is not None and self.leads(log) else None
+
+    def leads(self, log: PartitionLog) -> bool:
+        """Whether this node still leads the partition of an open log: its lease may be over."""
+        return self._ownership.serves(log.unit)
 
     def ends(self, topic: str, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark) if the log is open; opening it would read all of it. None:

@@ -68,7 +68,8 @@ JOB = Job(
     "share-states",
     "the state of share-partitions as of an instant: start offset, records in flight, lag",
     build,
-    {"at": ""},
+    {"at": "", "ends_every": "5m"},
     columns=INPUT,
+    ends_every="ends_every",
     log=SHARE_STATE,
 )

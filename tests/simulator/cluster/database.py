@@ -76,6 +76,7 @@ class Tables(Struct):
     catalogue: int = 0
     timeline: int = 1
     timeline_since_ms: int = -1_000_000
+    level: int = 1
 
 
 class Database:
@@ -161,7 +162,12 @@ class Database:
                 for unit, row in tables.units.items()
             )
         return ClusterState(
-            tuple(nodes), units, tables.units_version, tables.catalogue, str(tables.timeline)
+            tuple(nodes),
+            units,
+            tables.units_version,
+            tables.catalogue,
+            str(tables.timeline),
+            tables.level,
         )
 
     def free(self, node_id: int) -> None:
@@ -184,7 +190,7 @@ class Session:
         self._loop = loop
         self._node_id = node_id
 
-    async def _call(self, work: Callable[[Database], T]) -> T:
+    async def call(self, work: Callable[[Database], T]) -> T:
         world, loop = self._world, self._loop
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -235,7 +241,7 @@ class Session:
             database.changed()
             return incarnation
 
-        self.incarnation = await self._call(work)
+        self.incarnation = await self.call(work)
         return self.incarnation
 
     async def renew(self, lease_ms: int, applied: int, known_units: int) -> ClusterState:
@@ -247,7 +253,7 @@ class Session:
             row.applied = applied
             return database.state(known_units)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def plan(self, decide: Plan, counts: Mapping[str, int]) -> ClusterState:
         mine = self.incarnation
@@ -262,6 +268,8 @@ class Session:
                     row.member, row.incarnation = False, row.incarnation + 1
                     database.free(node_id)
                     changed = True
+            members = [row.facts.level for row in tables.nodes.values() if row.member]
+            tables.level = max(tables.level, min(members))
             for kind, count in counts.items():
                 for number in range(count):
                     if Unit(kind, number) not in tables.units:
@@ -277,7 +285,7 @@ class Session:
                 database.changed()
             return database.state(-1)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def acquire(self) -> tuple[UnitState, ...]:
         mine = self.incarnation
@@ -301,7 +309,7 @@ class Session:
                 if one.owner == self._node_id and one.incarnation == mine
             )
 
-        return await self._call(work)
+        return await self.call(work)
 
     def _only_owner(self, database: Database, unit: Unit, epoch: int) -> None:
         key = unit, epoch, database.tables.timeline
@@ -320,7 +328,7 @@ class Session:
                     row.owner = None
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     async def drain(self, node_id: int, draining: bool) -> bool:
         def work(database: Database) -> bool:
@@ -330,7 +338,7 @@ class Session:
                 database.changed()
             return row is not None
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def retire(self) -> None:
         mine = self.incarnation
@@ -339,7 +347,7 @@ class Session:
             database.member(self._node_id, mine).leaving = True
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     async def leave(self) -> None:
         mine = self.incarnation
@@ -349,7 +357,7 @@ class Session:
             database.free(self._node_id)
             database.changed()
 
-        await self._call(work)
+        await self.call(work)
 
     def listen(self, notified: Callable[[], None]) -> None:
         def notify() -> None:
@@ -360,27 +368,27 @@ class Session:
 
     async def catalogue(self) -> int:
         """The version of the newest change."""
-        return await self._call(lambda database: database.tables.catalogue)
+        return await self.call(lambda database: database.tables.catalogue)
 
     # Logs
 
+    def owns(self, database: Database, owned: OwnedUnit) -> bool:
+        """Whether this life of the node owns the unit at that epoch."""
+        row = database.tables.units.get(owned.unit)
+        mine = self._node_id, self.incarnation, owned.epoch
+        return row is not None and (row.owner, row.incarnation, row.epoch) == mine
+
     async def open(self, owned: OwnedUnit) -> tuple[int, list[tuple[int, str]]]:
         """The log's epoch and its entries. Raises LogFenced, LogUnavailable."""
-        mine = self.incarnation
 
         def work(database: Database) -> tuple[int, list[tuple[int, str]]]:
-            row = database.tables.units.get(owned.unit)
-            if row is None or (row.owner, row.incarnation, row.epoch) != (
-                self._node_id,
-                mine,
-                owned.epoch,
-            ):
+            if not self.owns(database, owned):
                 raise LogFenced([str(owned.unit)])
             log = database.tables.logs.setdefault(owned.unit, LogRow())
             log.epoch += 1
             return log.epoch, list(log.entries)
 
-        return await self._call(work)
+        return await self.call(work)
 
     async def append(self, owned: OwnedUnit, log_epoch: int, offset: int, value: str) -> Appended:
         """Raises LogFenced, LogUnavailable."""
@@ -398,4 +406,4 @@ class Session:
             now = row.owner, row.incarnation, row.epoch
             return Appended(now == (self._node_id, mine, owned.epoch), database.tables.timeline)
 
-        return await self._call(work)
+        return await self.call(work)

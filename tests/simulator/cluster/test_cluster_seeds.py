@@ -93,7 +93,7 @@ def unfenced(patch: pytest.MonkeyPatch) -> None:
             log.entries.append((owned.epoch, value))
             return Appended(True, database.tables.timeline)
 
-        return await self._call(work)
+        return await self.call(work)
 
     patch.setattr(Session, "append", anything)
 

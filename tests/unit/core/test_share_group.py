@@ -16,6 +16,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.share_group import records
 from groupd.coordinator.core.share_group.group import DELETED_TOPICS, ShareGroup
 from groupd.coordinator.core.share_group.member import ShareGroupMember
+from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.share_group.state_partitions import StatePartitions
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -34,7 +35,6 @@ from groupd.protocol.messages.share_group import (
     ShareGroupHeartbeatRequest,
 )
 from groupd.protocol.messages.share_state import (
-    InitializeShareGroupStateRequest,
     ShareStateReply,
     ShareStateResult,
     ShareStateTopic,
@@ -197,11 +197,41 @@ def test_an_answer_that_comes_after_the_group_was_deleted() -> None:
     shard.beat(-1)
     shard.put(shard.group().tombstones())
     assert shard.state.groups == {}
+    (call,) = shard.calls
     for answer in (None, OSError("down")):
-        shard.calls = [OutsideCall("share-state", "g", None, data=None)]
-        call = OutsideCall("share-state", "g", InitializeShareGroupStateRequest("g", []))
         outcome = shard.shard.answered(call, answer, NOW)
         assert (outcome.records, outcome.replies) == ([], [])
+
+
+def asked_twice() -> Shard:
+    """Two calls about foo are under way, the second one because the first takes so long."""
+    shard = Shard()
+    shard.beat(0, "foo")
+    later = Instant(NOW.monotonic_ms + 30_000, NOW.wall_ms)
+    shard.request(ShareGroupHeartbeatRequest("g", "m", 2), later)
+    assert len(shard.calls) == 2
+    return shard
+
+
+def test_members_get_partitions_only_once_no_call_can_begin_their_state_anew() -> None:
+    """What members had acknowledged after the first answer would be lost with the second call,
+    which has a higher state epoch or another start offset (the simulator has found it)."""
+    shard = asked_twice()
+    assert shard.answer().records == []
+    assert not shard.group().initialized
+    shard.answer()
+    assert shard.group().initialized == {FOO: frozenset({0, 1})}
+    assert not soft_of(shard.state).unanswered
+
+
+def test_the_last_of_two_calls_fails() -> None:
+    shard = asked_twice()
+    shard.answer()
+    shard.answer(done(shard.calls[0].request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert not shard.group().initialized
+    shard.beat(2)
+    shard.answer()
+    assert shard.group().initialized == {FOO: frozenset({0, 1})}
 
 
 def test_of_many_groups_each_forgets_a_deleted_topic_by_itself() -> None:

@@ -105,7 +105,6 @@ def test_sg_39_all_are_shown_with_their_defaults() -> None:
         "share.session.timeout.ms": "45000",
         "share.heartbeat.interval.ms": "5000",
         "share.assignment.interval.ms": "1000",
-        "share.assignor.offload.enable": "true",
         "share.record.lock.duration.ms": "30000",
         "share.delivery.count.limit": "5",
         "share.partition.max.record.locks": "2000",

@@ -241,12 +241,16 @@ class ShareMember:
 
     async def acknowledge(self, epoch, acks=None, version=2, allows=allow_all, **fields):
         """The reply to ShareAcknowledge; None while it waits."""
+        waiter = self.send_acknowledge(epoch, acks, version, allows, **fields)
+        await self.world.settle()
+        return waiter.reply
+
+    def send_acknowledge(self, epoch, acks=None, version=2, allows=allow_all, **fields):
+        """Sends ShareAcknowledge; its waiter."""
         request = ShareAcknowledgeRequest(
             self.group, self.member, epoch, topics=asked_topics((), acks or {}), **fields
         )
-        waiter = self.send(request, version, allows)
-        await self.world.settle()
-        return waiter.reply
+        return self.send(request, version, allows)
 
 
 def asked_topics(partitions, acks):

@@ -287,3 +287,50 @@ async def test_changes_of_many_batches_are_written_one_after_the_other(world, fo
     assert all(waiter.reply is not None for waiter in waiters)
     counts = [len(one.topics[0].partitions[0].batches) for one in world.persister.writes]
     assert (len(counts), max(counts)) == (4, 3)
+
+
+async def test_a_client_that_goes_does_not_break_the_write(world, foo, member):
+    """The wait for its reply is cancelled, but not what it waits for."""
+    world.persister.released.clear()
+    member.ask_fetch(1, acks={(foo, 0): [acked(0, 4)]}, max_wait_ms=0)
+    await world.settle()
+    member.leave()
+    await world.settle()
+    world.persister.released.set()
+    await world.settle()
+    other = world.connect("m2")
+    assert acquired(await other.fetch(0, (foo, 0))) == [(5, 9, 2)]
+
+
+async def test_an_offset_is_renewed_twice_in_a_request(world, foo, member):
+    twice = [acked(3, 3, RENEW), acked(3, 3, RENEW), acked(3, 9, RENEW)]
+    world.advance(LOCK_MS - 1)
+    assert await code(member, 1, foo, *twice, is_renew_ack=True) is OK
+    world.advance(LOCK_MS - 1)
+    await world.settle()
+    assert await code(member, 2, foo, acked(0, 2)) is HELD
+    assert await code(member, 3, foo, acked(3, 9)) is OK
+
+
+async def test_a_share_partition_is_loaded_after_the_writes_of_the_one_before(world, foo, member):
+    """Both are written at the same leader epoch, so the persister takes a late write of the first
+    one, too (the simulator has found it)."""
+    world.persister.released.clear()
+    acking = member.send_acknowledge(1, {(foo, 0): [acked(0, 9)]})
+    await world.settle()
+    (share,) = world.shares.leaders.of_group(GROUP)
+    world.plane.partitions.drop(share.partition)
+    other = world.connect("m2")
+    fetching = other.ask_fetch(0, (foo, 0), max_wait_ms=0)
+    await world.settle()
+    assert [type(one).__name__ for one in world.persister.asked[-1:]] == [
+        "WriteShareGroupStateRequest"
+    ]
+    world.persister.released.set()
+    await world.settle()
+    assert partitions_of(acking.reply)[0].error is OK
+    world.advance(500)
+    await world.settle()
+    assert acquired(fetching.reply) == []
+    assert acquired(await other.fetch(1, max_wait_ms=0)) == []
+    assert start_offset(world) == 10

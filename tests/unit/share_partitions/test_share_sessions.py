@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.types import Resource
+from groupd.coordinator.share_partitions import reading
+from groupd.coordinator.share_partitions.reading import read_batches
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.share_fetch import (
@@ -354,3 +356,23 @@ async def test_another_node_leads(world, foo):
     assert entry.current_leader[0] == 1
     assert [node.node_id for node in reply.node_endpoints] == [1]
     assert reply.lock_timeout_ms == LOCK_MS
+
+
+async def test_a_lease_that_ends_while_records_are_read(world, foo, monkeypatch):
+    """The next leader may have given the same records to somebody else by now."""
+    ownership = world.plane.layout._ownership
+    serves = ownership.serves
+
+    async def read_slowly(*arguments, **options):
+        found = await read_batches(*arguments, **options)
+        ownership.serves = lambda unit: False
+        return found
+
+    member, other = world.connect(), world.connect("m2")
+    await member.fetch(0, (foo, 0), max_wait_ms=0)
+    await world.produce_records(10)
+    monkeypatch.setattr(reading, "read_batches", read_slowly)
+    assert acquired(await member.fetch(1, max_wait_ms=0)) == []
+    monkeypatch.undo()
+    ownership.serves = serves
+    assert acquired(await other.fetch(0, (foo, 0))) == [(0, 9, 1)]

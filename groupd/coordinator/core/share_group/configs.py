@@ -84,12 +84,6 @@ ASSIGNMENT_INTERVAL = _number(
     "Least time between two target assignments of the group.",
     0,
 )
-ASSIGNOR_OFFLOAD = GroupConfig(
-    "share.assignor.offload.enable",
-    ValueRule(BOOLEAN),
-    documentation="Has no effect: the simple assignor is quick.",
-    broker_key="group.share.assignor.offload.enable",
-)
 RECORD_LOCK_DURATION = _number(
     "group.share.record.lock.duration.ms",
     "How long a member may keep a record before others get it.",
@@ -138,7 +132,6 @@ CONFIGS = (
     SESSION_TIMEOUT,
     HEARTBEAT_INTERVAL,
     ASSIGNMENT_INTERVAL,
-    ASSIGNOR_OFFLOAD,
     RECORD_LOCK_DURATION,
     DELIVERY_COUNT_LIMIT,
     MAX_RECORD_LOCKS,

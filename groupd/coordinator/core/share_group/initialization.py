@@ -76,6 +76,7 @@ def start(
         OutsideCall(SHARE_STATE, group.group_id, request, data=Initialization(wanted))
     )
     soft_of(state).note(group.group_id, wanted, now)
+    soft_of(state).unanswered.update((group.group_id, topic_id) for topic_id in wanted)
 
 
 def _wanted(
@@ -135,10 +136,19 @@ def succeeded(answer: Any) -> bool:
     return not any(code for its in errors_of(answer).values() for code, _ in its.values())
 
 
+def answered(state: ShardState, group_id: str, data: Initialization, answer: Any) -> Outcome:
+    """The answer to the call of a heartbeat. If another call about a topic was made because this
+    one took so long, the answer to the last one counts: it begins the state of the topic anew, so
+    members must not have acknowledged anything before."""
+    last = soft_of(state).answered(group_id, data.partitions)
+    partitions = {topic_id: data.partitions[topic_id] for topic_id in last}
+    return initialized(state, group_id, Initialization(partitions), answer)
+
+
 def initialized(state: ShardState, group_id: str, data: Initialization, answer: Any) -> Outcome:
-    """The answer to the call of a heartbeat: R15, in which all partitions of the call are
-    initialized, or, after any error, none of them; the next heartbeat asks again at once. Nothing
-    is written if none of them is being initialized any more."""
+    """R15, in which all partitions of a call are initialized, or, after any error, none of them;
+    the next heartbeat asks again at once. Nothing is written if none of them is being initialized
+    any more."""
     group = state.groups.get(group_id)
     known = group.state_partitions if isinstance(group, ShareGroup) else None
     if known is None:

@@ -279,4 +279,4 @@ def answered(state: ShardState, call: OutsideCall, answer: Any, now: Instant) ->
         return altered(state, call, answer)
     if isinstance(call.data, OffsetDeletion):
         return deleted(state, call, answer)
-    return initialization.initialized(state, call.group_id, call.data, answer)
+    return initialization.answered(state, call.group_id, call.data, answer)

@@ -3,6 +3,7 @@ in the log depends on it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct, field
@@ -15,10 +16,12 @@ from groupd.protocol.messages import TopicId
 
 class ShareSoftState(Struct):
     """By group id, because a new group has no object yet. `since_ms`: when the share coordinator
-    was last asked to initialize partitions of a topic, in monotonic ms. `deleted_topics`: topics
-    that were deleted and are still in the group's record (type 15)."""
+    was last asked to initialize partitions of a topic, in monotonic ms. `unanswered`: how many
+    heartbeats wait for the answer to such a question. `deleted_topics`: topics that were deleted
+    and are still in the group's record (type 15)."""
 
     since_ms: dict[str, dict[TopicId, int]] = field(default_factory=dict)
+    unanswered: Counter[tuple[str, TopicId]] = field(default_factory=Counter)
     deleted_topics: dict[str, set[TopicId]] = field(default_factory=dict)
 
     def note(self, group_id: str, topic_ids: Iterable[TopicId], now: Instant) -> None:
@@ -29,6 +32,16 @@ class ShareSoftState(Struct):
         """Whether the last request is so long ago that it is repeated."""
         since_ms = self.since_ms.get(group_id, {}).get(topic_id)
         return since_ms is None or now.monotonic_ms - since_ms >= retry_ms
+
+    def answered(self, group_id: str, topic_ids: Iterable[TopicId]) -> list[TopicId]:
+        """Soft state: a question of a heartbeat is answered. Returns those of its topics about
+        which no other question waits for its answer."""
+        keys = [(group_id, topic_id) for topic_id in topic_ids]
+        self.unanswered.subtract(keys)
+        last = [key for key in keys if self.unanswered[key] <= 0]
+        for key in last:
+            del self.unanswered[key]
+        return [topic_id for _, topic_id in last]
 
     def keep(self, group_id: str, topic_ids: Iterable[TopicId]) -> None:
         """Soft state: forget all topics of the group but these."""

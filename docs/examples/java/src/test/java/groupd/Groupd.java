@@ -208,6 +208,26 @@ public final class Groupd implements AutoCloseable {
         return offsets;
     }
 
+    /** Sets configs of a share group, which need not exist yet. */
+    public void configureShare(String group, Map<String, String> config) {
+        post(share(group) + "/configs", Map.of("config", config));
+    }
+
+    /** Until "acquired", "acknowledged", "released" or "archived" is true of so many records of a share group. */
+    public JsonNode awaitShare(String group, String until, int count) {
+        Map<String, Object> body = Map.of("until", until, "count", count, "timeout", PATIENCE_S);
+        return post(share(group) + "/wait", body).path("result");
+    }
+
+    /** What became of one record of a share group: its state, delivery_count, and why. */
+    public JsonNode shareRecord(String group, String topic, int partition, long offset) {
+        return get(share(group) + "/records/" + encoded(topic) + "/" + partition + "/" + offset);
+    }
+
+    private static String share(String group) {
+        return "/control/share-groups/" + encoded(group);
+    }
+
     /** Makes the coordinator misbehave: {@code Map.of("action", "error", "api", "OffsetCommit", "code", ...)}. */
     public Fault fault(Map<String, Object> given) {
         return new Fault(post("/control/faults", given).path("id").asInt());
