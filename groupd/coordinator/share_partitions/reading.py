@@ -25,6 +25,7 @@ READ_AHEAD = 4
 
 KEPT_BYTES_MAX = 1 << 20
 KEPT_TOTAL_BYTES_MAX = 64 << 20
+"""So much is kept at most of one share-partition, and of all together."""
 BATCH_BYTES = 200
 """What is kept of a record batch takes so many bytes beside its records."""
 
