@@ -49,7 +49,7 @@ class AcknowledgementsUnderWay:
             if pace.due():
                 await pace.turn()
             if error is None:
-                counts.acknowledged += _by_type(batches)
+                _count_by_type(counts.acknowledged, batches)
         return self.results
 
 
@@ -141,12 +141,10 @@ async def _merged(
     return named
 
 
-def _by_type(batches: Iterable[AcknowledgementBatch]) -> Counter[int]:
-    """How many records were acknowledged with each type."""
-    found: Counter[int] = Counter()
+def _count_by_type(counts: Counter[int], batches: Iterable[AcknowledgementBatch]) -> None:
+    """Count how many records were acknowledged with each type."""
     for batch in batches:
         if len(batch.types) == 1:
-            found[batch.types[0]] += batch.last_offset - batch.first_offset + 1
+            counts[batch.types[0]] += batch.last_offset - batch.first_offset + 1
         else:
-            found.update(batch.types)
-    return found
+            counts.update(batch.types)

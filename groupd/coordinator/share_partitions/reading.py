@@ -18,14 +18,14 @@ from groupd.protocol.messages.share_fetch import AcquiredRecords
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch, parse_header
 from groupd.storage.log import LogCorrupt
 
-LEAST_READ_BYTES = 1 << 12
+LEAST_READ_BYTES = 1 << 14
 """At least so much of a log is read at once."""
-HEADROOM = 1.1
-"""So much more is read than the average size of the records that were read last tells. If a batch
-does not fit the log is read once more."""
+READ_AHEAD = 4
+"""What so many members will probably acquire is read at once."""
 
 KEPT_BYTES_MAX = 1 << 20
 KEPT_TOTAL_BYTES_MAX = 64 << 20
+"""So much is kept at most of one share-partition, and of all together."""
 BATCH_BYTES = 200
 """What is kept of a record batch takes so many bytes beside its records."""
 
@@ -71,9 +71,9 @@ class ReadBatches(Struct, frozen=True):
 
 
 class KeptBatches:
-    """What was read last for each share-partition. Members who acquire a few records at a time get
-    the others of a batch from here, and need no SQL. What was not used for longest is dropped
-    first."""
+    """What was read last for each share-partition, as long as there is more in it than was asked
+    for. Members who acquire a few records at a time get the others of a batch from here, and need
+    no SQL. What was not used for longest is dropped first."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, ReadBatches] = OrderedDict()
@@ -114,6 +114,8 @@ class KeptBatches:
             )
             if not log.closed:
                 self._keep(share, read)
+        if read.batches and read.batches[-1][1] <= last_offset:
+            self.drop(share)  # nothing is left for others
         return read.between(offset, last_offset, max_bytes, whole_first=whole_first)
 
     def _keep(self, share: Hashable, read: ReadBatches) -> None:
@@ -155,7 +157,7 @@ async def read_batches(
     batches: list[LogBatch] = []
     starts: list[int] = []
     aborted: list[LogBatch] = []
-    size, limit = 0, max(int(expected_bytes * HEADROOM), LEAST_READ_BYTES)
+    size, limit = 0, max(READ_AHEAD * expected_bytes, LEAST_READ_BYTES)
     while offset <= last_offset and (size < max_bytes or (whole_first and not parts)):
         left = max(0, max_bytes - size)
         must = whole_first and not parts

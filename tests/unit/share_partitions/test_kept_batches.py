@@ -68,6 +68,16 @@ async def test_what_was_read_is_not_read_again(log):
     assert log.reads != reads
 
 
+async def test_it_is_dropped_when_all_was_asked_for(log):
+    kept = KeptBatches()
+    await read(kept, log, 980, 980)
+    assert kept.size
+    await read(kept, log, 980, 999)
+    assert kept.size == 0
+    await read(kept, log, 980, 2000)
+    assert kept.size == 0
+
+
 async def test_limits_hold_for_what_was_kept(log):
     kept = KeptBatches()
     await read(kept, log, 0, 29)

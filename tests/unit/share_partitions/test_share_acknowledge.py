@@ -269,6 +269,26 @@ async def test_a_bug_is_answered_too(world, foo, member, monkeypatch):
     assert len(world.shares.leaders) == 0
 
 
+async def test_changes_of_many_batches_are_written_one_after_the_other(world, foo, monkeypatch):
+    monkeypatch.setattr(share_partition, "WRITE_BATCHES_MAX", 4)
+    await world.produce_records(12)
+    members = [world.connect(f"m{number}") for number in range(4)]
+    strict = {"max_records": 3, "acquire_mode": RECORD_LIMIT}
+    for member in members:
+        await member.fetch(0, (foo, 0), **strict)
+    world.persister.asked.clear()
+    waiters = [
+        member.ask_fetch(
+            1, acks={(foo, 0): [acked(3 * at, 3 * at + 2, ACCEPT, RELEASE, ACCEPT)]}, min_bytes=0
+        )
+        for at, member in enumerate(members)
+    ]
+    await world.settle()
+    assert all(waiter.reply is not None for waiter in waiters)
+    counts = [len(one.topics[0].partitions[0].batches) for one in world.persister.writes]
+    assert (len(counts), max(counts)) == (4, 3)
+
+
 async def test_a_client_that_goes_does_not_break_the_write(world, foo, member):
     """The wait for its reply is cancelled, but not what it waits for."""
     world.persister.released.clear()
@@ -314,23 +334,3 @@ async def test_a_share_partition_is_loaded_after_the_writes_of_the_one_before(wo
     assert acquired(fetching.reply) == []
     assert acquired(await other.fetch(1, max_wait_ms=0)) == []
     assert start_offset(world) == 10
-
-
-async def test_changes_of_many_batches_are_written_one_after_the_other(world, foo, monkeypatch):
-    monkeypatch.setattr(share_partition, "WRITE_BATCHES_MAX", 4)
-    await world.produce_records(12)
-    members = [world.connect(f"m{number}") for number in range(4)]
-    strict = {"max_records": 3, "acquire_mode": RECORD_LIMIT}
-    for member in members:
-        await member.fetch(0, (foo, 0), **strict)
-    world.persister.asked.clear()
-    waiters = [
-        member.ask_fetch(
-            1, acks={(foo, 0): [acked(3 * at, 3 * at + 2, ACCEPT, RELEASE, ACCEPT)]}, min_bytes=0
-        )
-        for at, member in enumerate(members)
-    ]
-    await world.settle()
-    assert all(waiter.reply is not None for waiter in waiters)
-    counts = [len(one.topics[0].partitions[0].batches) for one in world.persister.writes]
-    assert (len(counts), max(counts)) == (4, 3)
