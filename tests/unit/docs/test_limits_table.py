@@ -24,6 +24,8 @@ from groupd.coordinator.server import (
     token_verifier_thread,
     turns,
 )
+from groupd.coordinator.share_partitions import acknowledging, leaders, share_sessions
+from groupd.coordinator.share_state import machine
 from groupd.protocol.errors import ErrorCode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +43,10 @@ CONSTANTS = {
     "time for the login": f"{LIMITS.authentication_timeout_ms // 1000} s",
     "size of a frame before the login": f"{LIMITS.sasl_server_max_receive_size // 1024} KiB",
     "ACLs": str(LIMITS.acls_max),
+    "partitions in all share sessions together": str(share_sessions.PARTITIONS_MAX),
+    "share-partitions in memory at their leader": str(leaders.SHARE_PARTITIONS_MAX),
+    "ranges of offsets in the state of a share-partition": str(machine.BATCHES_MAX),
+    "acknowledgements in a request, as ranges and types": str(acknowledging.ACKNOWLEDGEMENTS_MAX),
     "users of SCRAM": str(LIMITS.scram_users_max),
     "entities with quotas": str(LIMITS.quotas_max),
     "partitions of groups whose lag it looks at": str(watch.PARTITIONS_MAX),
