@@ -21,7 +21,7 @@ INTERVAL_MS = 5000
 """The heartbeat interval."""
 
 
-class LargeShard(Shard):
+class SlicingShard(Shard):
     """A shard for which every group is large. Its tasks wait for their `turn`."""
 
     def __init__(self, **config: Any) -> None:
@@ -57,10 +57,10 @@ class LargeShard(Shard):
 
 
 @pytest.fixture
-def shard(monkeypatch: pytest.MonkeyPatch) -> LargeShard:
+def shard(monkeypatch: pytest.MonkeyPatch) -> SlicingShard:
     """Group g with member m, which has all of foo; the target of everything later is computed in
     the smallest slices."""
-    made = LargeShard()
+    made = SlicingShard()
     made.beat(0, "foo")
     made.answer()
     made.turns()
@@ -73,7 +73,7 @@ def shard(monkeypatch: pytest.MonkeyPatch) -> LargeShard:
     return made
 
 
-def test_a_heartbeat_does_not_wait_for_the_target(shard: LargeShard) -> None:
+def test_a_heartbeat_does_not_wait_for_the_target(shard: SlicingShard) -> None:
     reply = shard.beat(0, "foo", member="n")
     assert (reply.member_epoch, reply.assignment) == (2, ())
     assert reply.heartbeat_interval_ms == COME_BACK_MS
@@ -86,7 +86,7 @@ def test_a_heartbeat_does_not_wait_for_the_target(shard: LargeShard) -> None:
     assert reply.heartbeat_interval_ms == INTERVAL_MS
 
 
-def test_a_member_with_partitions_keeps_them_and_its_interval_meanwhile(shard: LargeShard) -> None:
+def test_a_member_with_partitions_keeps_them_and_its_interval_meanwhile(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     while shard.targets()["m"] != {FOO: (0,)}:
         shard.turn()
@@ -98,7 +98,7 @@ def test_a_member_with_partitions_keeps_them_and_its_interval_meanwhile(shard: L
     assert (reply.member_epoch, reply.assignment[0].partitions) == (3, (0,))
 
 
-def test_members_that_come_meanwhile_start_no_second_computation(shard: LargeShard) -> None:
+def test_members_that_come_meanwhile_start_no_second_computation(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.beat(0, "foo", member="o")
     assert len(shard.tasks) == 2, "neither of them knows of the other's task"
@@ -114,7 +114,7 @@ def test_members_that_come_meanwhile_start_no_second_computation(shard: LargeSha
     assert set(shard.targets()) == {"m", "n", "o", "p"}
 
 
-def test_a_member_that_leaves_meanwhile_gets_no_target(shard: LargeShard) -> None:
+def test_a_member_that_leaves_meanwhile_gets_no_target(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.beat(-1, member="n")
@@ -123,7 +123,7 @@ def test_a_member_that_leaves_meanwhile_gets_no_target(shard: LargeShard) -> Non
     assert shard.loaded().group().targets == shard.group().targets
 
 
-def test_a_group_that_becomes_empty_meanwhile_gets_no_target(shard: LargeShard) -> None:
+def test_a_group_that_becomes_empty_meanwhile_gets_no_target(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.beat(-1, member="n")
@@ -134,7 +134,7 @@ def test_a_group_that_becomes_empty_meanwhile_gets_no_target(shard: LargeShard) 
     assert EventKind.TARGET_INSTALLED not in shard.events
 
 
-def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(shard: LargeShard) -> None:
+def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.state.groups["g"] = ShareGroup("g")
@@ -146,7 +146,7 @@ def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(shard: 
     assert len(shard.log) == written
 
 
-def test_a_member_gets_only_what_it_subscribes_to_when_the_target_comes(shard: LargeShard) -> None:
+def test_a_member_gets_only_what_it_subscribes_to_when_the_target_comes(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.beat(2, "bar", member="n")
@@ -156,7 +156,7 @@ def test_a_member_gets_only_what_it_subscribes_to_when_the_target_comes(shard: L
     assert (reply.member_epoch, shard.group().members["n"].assigned) == (3, {})
 
 
-def test_a_lost_computation_is_started_again(shard: LargeShard) -> None:
+def test_a_lost_computation_is_started_again(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.tasks.clear()
@@ -168,15 +168,15 @@ def test_a_lost_computation_is_started_again(shard: LargeShard) -> None:
     assert shard.group().assignment_epoch == shard.group().group_epoch
 
 
-class Failing:
+class FailingAssignor:
     name = "failing"
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Any:
         raise ValueError("no")
 
 
-def test_an_assignor_that_fails_fails_no_heartbeat(shard: LargeShard) -> None:
-    working, shard.state.share_assignor = shard.state.share_assignor, Failing()
+def test_an_assignor_that_fails_fails_no_heartbeat(shard: SlicingShard) -> None:
+    working, shard.state.share_assignor = shard.state.share_assignor, FailingAssignor()
     shard.beat(0, "foo", member="n")
     shard.turns()
     assert shard.events.count(EventKind.ASSIGNOR_FAILED) == 1
@@ -192,13 +192,13 @@ def test_an_assignor_that_fails_fails_no_heartbeat(shard: LargeShard) -> None:
     assert shard.targets() == {"m": {FOO: (0,)}, "n": {FOO: (1,)}}
 
 
-def test_a_computation_is_shown(shard: LargeShard) -> None:
+def test_a_computation_is_shown(shard: SlicingShard) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     assert blocked(shard)[0] == "the target of epoch 3 is being computed"
 
 
-def blocked(shard: LargeShard) -> list[str]:
+def blocked(shard: SlicingShard) -> list[str]:
     shown = inspect_group(shard.state, "g", shard.now)
     assert shown is not None
     return [one["why"] for one in shown["blocked"]]
@@ -207,7 +207,7 @@ def blocked(shard: LargeShard) -> list[str]:
 def test_a_group_is_large_by_its_members_its_partitions_and_its_subscriptions() -> None:
     size = large_targets.MEMBER_WEIGHT + 1 + 2
     for limit, tasks in ((size + 1, 0), (size, 1)):
-        shard = LargeShard(consumer_large_group_size=limit)
+        shard = SlicingShard(consumer_large_group_size=limit)
         shard.beat(0, "foo")
         shard.answer()
         assert not shard.tasks
