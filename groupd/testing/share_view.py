@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.faults.errors import HarnessError
-from groupd.coordinator.share_partitions.in_flight import InFlightRange
+from groupd.coordinator.share_partitions.in_flight_types import InFlightRange
 from groupd.coordinator.share_partitions.runs import ACQUIRED, DeliveryEnd
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE

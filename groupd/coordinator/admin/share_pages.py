@@ -22,7 +22,7 @@ from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.share_offsets import ShareOffsets, SharePosition
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
-from groupd.coordinator.share_partitions.in_flight import InFlightRange
+from groupd.coordinator.share_partitions.in_flight_types import InFlightRange
 from groupd.coordinator.share_partitions.runs import ACQUIRED
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_requests import ShareRequests

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -153,3 +153,21 @@ class Taking:
                 self.acquired[-1] = AcquiredRecords(before.first_offset, last, count)
                 return
         self.acquired.append(AcquiredRecords(first, last, count))
+
+
+def without(
+    acquired: Sequence[AcquiredRecords], ranges: Iterable[LogBatch]
+) -> list[AcquiredRecords]:
+    """What is left of the acquired records without these ranges; both are in order."""
+    left = list(acquired)
+    for first, last in ranges:
+        kept: list[AcquiredRecords] = []
+        for one in left:
+            if one.first_offset < first:
+                before = min(one.last_offset, first - 1)
+                kept.append(AcquiredRecords(one.first_offset, before, one.delivery_count))
+            if one.last_offset > last:
+                behind = max(one.first_offset, last + 1)
+                kept.append(AcquiredRecords(behind, one.last_offset, one.delivery_count))
+        left = kept
+    return left

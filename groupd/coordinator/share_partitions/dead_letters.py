@@ -20,7 +20,7 @@ from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.runtime.unpacking import Unpacking
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
-from groupd.coordinator.share_partitions.in_flight import DeadLetters
+from groupd.coordinator.share_partitions.in_flight_types import DeadLetters
 from groupd.coordinator.share_partitions.reading import read_batches
 from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.coordinator.share_partitions.share_partition import SharePartition

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from msgspec import Struct
-
 from groupd.coordinator.share_partitions.acknowledgements import check_held, spans_of_types
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, Taking
+from groupd.coordinator.share_partitions.in_flight_types import (
+    DeadLetters,
+    FinishedRecords,
+    InFlightRange,
+    PendingWrite,
+)
 from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
 from groupd.coordinator.share_partitions.runs import (
     ACQUIRED,
@@ -21,6 +25,7 @@ from groupd.coordinator.share_partitions.runs import (
     OffsetRun,
     OffsetRuns,
     stored_batches,
+    stored_runs,
 )
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
@@ -38,59 +43,6 @@ from groupd.protocol.messages.share_state import (
     AVAILABLE,
     ShareStateBatch,
 )
-
-
-class InvalidShareState(ValueError):
-    """Stored batches that no leader can have written: one below the start offset, or reversed, or
-    with an offset of the batch before it, or with an unknown state."""
-
-
-class PendingWrite(Struct, frozen=True, eq=False):
-    """What is to be written to the persister, with the values of the moment. If `batches` is empty
-    nothing needs to be written. In each case `InFlightRecords.confirm` or `undo` is called with it
-    afterwards. `number`, `ranges`: which offsets wait for this write. `stays`: their states remain
-    even if it fails."""
-
-    batches: tuple[ShareStateBatch, ...]
-    start_offset: int
-    delivery_complete_count: int
-    number: int = 0
-    ranges: Sequence[LogBatch] = ()
-    stays: bool = False
-
-
-class FinishedRecords(Struct, frozen=True):
-    """Neighbouring records that will not be delivered any more."""
-
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-    end: DeliveryEnd
-
-
-class DeadLetters(Struct, frozen=True):
-    """Neighbouring records that are to be copied to the dead-letter queue. `end`: REJECTED or
-    LIMIT."""
-
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-    end: DeliveryEnd
-
-
-class InFlightRange(Struct, frozen=True):
-    """Neighbouring offsets in one state, for people. `member_id`, `lock_until_ms`: of the lock on
-    them, also while `write_pending`: then `state` is not durable yet. `end`: None if it is not
-    known or there is none."""
-
-    first_offset: int
-    last_offset: int
-    state: int
-    delivery_count: int
-    member_id: str | None
-    lock_until_ms: int | None
-    write_pending: bool
-    end: DeliveryEnd | None
 
 
 class InFlightRecords:
@@ -148,29 +100,15 @@ class InFlightRecords:
         self._settle()
 
     def _load(self, stored: Sequence[ShareStateBatch], limit: int, dead_letters: bool) -> None:
-        least = self.start_offset
-        for batch in stored:
-            first, last, count = batch.first_offset, batch.last_offset, batch.delivery_count
-            state = batch.delivery_state
-            if not least <= first <= last:
-                raise InvalidShareState(
-                    f"The stored batch {first} to {last} is not a range from {least} on."
-                )
-            if state not in (AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED):
-                raise InvalidShareState(
-                    f"The stored batch {first} to {last} has the unknown state {state}."
-                )
-            least = last + 1
-            if state == ARCHIVING and not dead_letters:
-                state = ARCHIVED
-            run = OffsetRun(first, last, first, last, state, count)
+        for run in stored_runs(stored, self.start_offset, dead_letters=dead_letters):
             self._runs.add(run)
             if run.complete:
                 self.delivery_complete_count += len(run)
-            elif state == ARCHIVING:
-                run.end = DeliveryEnd.LIMIT if count >= limit else DeliveryEnd.REJECTED
-                self._dead_letters.append(DeadLetters(first, last, count, run.end))
-            self._gap_end = last
+            elif run.state == ARCHIVING:
+                run.end = DeliveryEnd.LIMIT if run.delivery_count >= limit else DeliveryEnd.REJECTED
+                letters = DeadLetters(run.first, run.last, run.delivery_count, run.end)
+                self._dead_letters.append(letters)
+            self._gap_end = run.last
 
     # What there is ----------------------------------------------------------------------------
 
@@ -557,21 +495,3 @@ class InFlightRecords:
                 break
         self._available_from = offset
         self.next_offset = offset if self._gap is None else min(offset, self._gap)
-
-
-def without(
-    acquired: Sequence[AcquiredRecords], ranges: Iterable[LogBatch]
-) -> list[AcquiredRecords]:
-    """What is left of the acquired records without these ranges; both are in order."""
-    left = list(acquired)
-    for first, last in ranges:
-        kept: list[AcquiredRecords] = []
-        for one in left:
-            if one.first_offset < first:
-                before = min(one.last_offset, first - 1)
-                kept.append(AcquiredRecords(one.first_offset, before, one.delivery_count))
-            if one.last_offset > last:
-                behind = max(one.first_offset, last + 1)
-                kept.append(AcquiredRecords(behind, one.last_offset, one.delivery_count))
-        left = kept
-    return left

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 
 from msgspec import Struct
 
 from groupd.coordinator.share_partitions.locks import RecordLock
-from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE, ShareStateBatch
+from groupd.protocol.messages.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    ShareStateBatch,
+)
 
 ACQUIRED = 1
 """The state of a record that a member holds. It is never stored; the other states are numbered as
@@ -187,3 +193,30 @@ def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:
     if first >= 0:
         batches.append(ShareStateBatch(first, last, state, count))
     return tuple(batches)
+
+
+class InvalidShareState(ValueError):
+    """Stored batches that no leader can have written: one below the start offset, or reversed, or
+    with an offset of the batch before it, or with an unknown state."""
+
+
+def stored_runs(
+    stored: Iterable[ShareStateBatch], start_offset: int, *, dead_letters: bool
+) -> Iterator[OffsetRun]:
+    """The runs that stored batches stand for (docs/spec/share-group.md#4.2). Without a dead-letter
+    queue ARCHIVING counts as ARCHIVED. Raises InvalidShareState."""
+    least = start_offset
+    for batch in stored:
+        first, last, state = batch.first_offset, batch.last_offset, batch.delivery_state
+        if not least <= first <= last:
+            raise InvalidShareState(
+                f"The stored batch {first} to {last} is not a range from {least} on."
+            )
+        if state not in (AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED):
+            raise InvalidShareState(
+                f"The stored batch {first} to {last} has the unknown state {state}."
+            )
+        least = last + 1
+        if state == ARCHIVING and not dead_letters:
+            state = ARCHIVED
+        yield OffsetRun(first, last, first, last, state, batch.delivery_count)

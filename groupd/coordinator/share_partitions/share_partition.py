@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
+from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, without
 from groupd.coordinator.share_partitions.counts import (
     ACQUIRED_BY_MEMBER,
     LOADED,
@@ -24,15 +24,13 @@ from groupd.coordinator.share_partitions.counts import (
     ShareEvent,
 )
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
-from groupd.coordinator.share_partitions.in_flight import (
+from groupd.coordinator.share_partitions.in_flight import InFlightRecords
+from groupd.coordinator.share_partitions.in_flight_types import (
     DeadLetters,
     FinishedRecords,
-    InFlightRecords,
-    InvalidShareState,
     PendingWrite,
-    without,
 )
-from groupd.coordinator.share_partitions.runs import DeliveryEnd
+from groupd.coordinator.share_partitions.runs import DeliveryEnd, InvalidShareState
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode

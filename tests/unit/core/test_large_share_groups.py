@@ -86,7 +86,9 @@ def test_a_heartbeat_does_not_wait_for_the_target(shard: SlicingShard) -> None:
     assert reply.heartbeat_interval_ms == INTERVAL_MS
 
 
-def test_a_member_with_partitions_keeps_them_and_its_interval_meanwhile(shard: SlicingShard) -> None:
+def test_a_member_with_partitions_keeps_them_and_its_interval_meanwhile(
+    shard: SlicingShard,
+) -> None:
     shard.beat(0, "foo", member="n")
     while shard.targets()["m"] != {FOO: (0,)}:
         shard.turn()
@@ -134,7 +136,9 @@ def test_a_group_that_becomes_empty_meanwhile_gets_no_target(shard: SlicingShard
     assert EventKind.TARGET_INSTALLED not in shard.events
 
 
-def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(shard: SlicingShard) -> None:
+def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(
+    shard: SlicingShard,
+) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.state.groups["g"] = ShareGroup("g")
@@ -146,7 +150,9 @@ def test_a_group_that_is_made_anew_meanwhile_does_not_get_the_old_target(shard: 
     assert len(shard.log) == written
 
 
-def test_a_member_gets_only_what_it_subscribes_to_when_the_target_comes(shard: SlicingShard) -> None:
+def test_a_member_gets_only_what_it_subscribes_to_when_the_target_comes(
+    shard: SlicingShard,
+) -> None:
     shard.beat(0, "foo", member="n")
     shard.turn()
     shard.beat(2, "bar", member="n")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
-from groupd.coordinator.share_partitions.in_flight import (
-    FinishedRecords,
-    InFlightRecords,
-    PendingWrite,
-)
+from groupd.coordinator.share_partitions.in_flight import InFlightRecords
+from groupd.coordinator.share_partitions.in_flight_types import FinishedRecords, PendingWrite
 from groupd.protocol.messages.share_fetch import BATCH_OPTIMIZED, AcknowledgementBatch
 from groupd.protocol.messages.share_state import ShareStateBatch
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.share_partitions.acquisition import LogBatch
-from groupd.coordinator.share_partitions.in_flight import without
+from groupd.coordinator.share_partitions.acquisition import LogBatch, without
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, AcquiredRecords
 from groupd.protocol.messages.share_state import AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.share_partitions.in_flight import DeadLetters
+from groupd.coordinator.share_partitions.in_flight_types import DeadLetters
 from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages.share_fetch import ACCEPT, GAP, REJECT
 from groupd.protocol.messages.share_state import ARCHIVING, AVAILABLE

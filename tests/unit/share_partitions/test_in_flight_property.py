@@ -7,13 +7,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
-from groupd.coordinator.share_partitions.in_flight import (
-    FinishedRecords,
-    InFlightRecords,
-    PendingWrite,
-    without,
-)
+from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, without
+from groupd.coordinator.share_partitions.in_flight import InFlightRecords
+from groupd.coordinator.share_partitions.in_flight_types import FinishedRecords, PendingWrite
 from groupd.coordinator.share_partitions.runs import ACQUIRED
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import (

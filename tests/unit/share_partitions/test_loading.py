@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.share_partitions.in_flight import InvalidShareState
-from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.coordinator.share_partitions.runs import ACQUIRED, InvalidShareState
 from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 from tests.unit.share_partitions.one_partition import OnePartition
 
