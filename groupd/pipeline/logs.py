@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from groupd.coordinator.logtools.entries import state_type_name, type_name
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.pipeline.decode import EntryRows, PlainRecord, RecordSource
 from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.schema import ENTRIES, SHARE_ENTRIES
@@ -43,7 +43,7 @@ class SourceLog(Struct, frozen=True):
     `by_group`: the hash of a group id gives the log partition of its records. `type_name`: the name
     of a record type by its number."""
 
-    log: CoordinatorLog
+    log: ToolLog
     table: str
     schema: StructType
     rows: Callable[[Sequence[str], RowFilter], LogRows]

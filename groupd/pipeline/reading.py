@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.entries import LogToolError
-from groupd.coordinator.logtools.logs import CoordinatorLog
+from groupd.coordinator.logtools.logs import ToolLog
 from groupd.coordinator.logtools.segments import TruncatedSegment, partition_files, read_segment
 from groupd.pipeline.decode import ROWS_A_BATCH
 from groupd.pipeline.errors import PipelineError
@@ -125,7 +125,7 @@ def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) 
     return None if found is None else max(start, found)
 
 
-def segment_files(directory: str, log: CoordinatorLog, wanted: RowFilter) -> list[SegmentFile]:
+def segment_files(directory: str, log: ToolLog, wanted: RowFilter) -> list[SegmentFile]:
     """The segment files of the wanted partitions of a log. Raises PipelineError."""
     try:
         logs = partition_files(Path(directory), log)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, ToolLog
 from groupd.coordinator.logtools.segments import partition_of
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.logs import LogRows
@@ -47,7 +47,7 @@ class StoreLogs:
     """A store opened for reading; a context manager. `log`: the log that is read. Raises
     PipelineError if the store cannot be opened and LogError if it cannot be read any more."""
 
-    def __init__(self, url: str, log: CoordinatorLog = OFFSETS_LOG) -> None:
+    def __init__(self, url: str, log: ToolLog = OFFSETS_LOG) -> None:
         self._log = log
         self._loop = asyncio.new_event_loop()
         # The caller's thread may already have a running loop, as in a notebook.

@@ -36,6 +36,11 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
+    "group.share.max.session.timeout.ms": "120000",
+    "group.share.session.timeout.ms": "120000",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.record.lock.duration.ms": "60000",
 }
 
 

@@ -9,10 +9,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from tests.browser.hurried import FACTOR, HURRY_S, TOPICS
 from tests.browser.readers import ReaderProcess, commit, settings
+from tests.clients.share import set_group_configs
 
 TICK_S = 0.05
 RATES = {"clicks": 420, "emails": 60, "orders": 240, "payments": 120}
@@ -143,6 +152,53 @@ class Member:
         self._thread.join()
 
 
+class ShareReader:
+    """A member of a share group that fails with some records again and again, and rejects others.
+    Once the hour is over it releases once what it gets, and keeps what it gets then."""
+
+    def __init__(self, bootstrap: str, group: str, name: str, topic: str, pace: Pace) -> None:
+        self._consumer = ShareConsumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "client.id": name,
+                "share.acknowledgement.mode": "explicit",
+                "max.poll.records": 40,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+        self._pace = pace
+        self._gone = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._gone.is_set():
+            for record in self._consumer.poll(TICK_S):
+                self._acknowledge(record)
+            # A lock of the hurried hour is short.
+            if self._pace.seconds > HURRY_S + 1:
+                for record in self._consumer.poll(2.0):
+                    self._consumer.acknowledge(record, AcknowledgeType.RELEASE)
+                self._consumer.poll(2.0)
+                self._gone.wait()
+        self._consumer.close()
+
+    def _acknowledge(self, record: Message) -> None:
+        offset = record.offset() or 0
+        kind = AcknowledgeType.ACCEPT
+        if offset % 211 == 5:
+            kind = AcknowledgeType.RELEASE
+        elif offset % 307 == 7:
+            kind = AcknowledgeType.REJECT
+        self._consumer.acknowledge(record, kind)
+
+    def close(self) -> None:
+        self._gone.set()
+        self._thread.join()
+
+
 def naps(length: float, every: float, first: float = 0.0) -> Share:
     """Reads everything, but rests now and then."""
     return lambda at: 0.01 if (at + first) % every < length and at < HURRY_S - 3 else 6.0
@@ -215,6 +271,10 @@ class Scene:
         for name in ("mailer-0", "mailer-1"):
             self._member("mail-sender", name, "emails", naps(0.8, 12), protocol="classic")
         self._member("clickstream-etl", "etl", "clicks", naps(2, 20), protocol="classic")
+        set_group_configs(self._bootstrap, "notify", share_auto_offset_reset="earliest")
+        for name in ("notify-a", "notify-b"):
+            reader = ShareReader(self._bootstrap, "notify", name, "emails", self._pace)
+            self._closing.callback(reader.close)
         self._member("audit-log", "audit-1", "orders payments")
         self._member("inventory", "stock-1", "orders", naps(1, 15, 7))
         self._member("inventory", "stock-2", "orders", naps(1, 15, 2))

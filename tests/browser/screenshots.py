@@ -18,7 +18,14 @@ from tests.support.daemon import ROOT, Daemon
 
 WIDTHS = (1440, 390)
 TELEPHONE_HEIGHT = 844
-HEIGHTS = {"groups": 556, "group": 1400, "what-if": 772, "offsets": 1120, "health": 400}
+HEIGHTS = {
+    "groups": 556,
+    "group": 1400,
+    "what-if": 772,
+    "share": 1000,
+    "offsets": 1120,
+    "health": 400,
+}
 """On a wide screen: as much as there is to see."""
 
 BYTES_MAX = 150_000
@@ -40,6 +47,12 @@ def _groups(console: Console) -> None:
 def _group(console: Console) -> None:
     console.open(group_page(REBALANCING))
     console.wait_for("#waits", "told to revoke it")
+
+
+def _share(console: Console) -> None:
+    console.open(group_page("notify"))
+    console.wait_for("#records", "left")
+    console.browser.run("document.getElementById('records').scrollIntoView()")
 
 
 def _what_if(console: Console) -> None:
@@ -65,6 +78,7 @@ def _health(console: Console) -> None:
 PAGES: dict[str, Callable[[Console], None]] = {
     "groups": _groups,
     "group": _group,
+    "share": _share,
     "what-if": _what_if,
     "offsets": _offsets,
     "health": _health,

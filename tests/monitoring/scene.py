@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import trustme
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
 
 from tests.clients.load import Load
 from tests.support.certificates import keystore, truststore
@@ -30,8 +30,9 @@ JOBS = {"groups": "groupd", "coordinator": "groupd", "cluster": "cluster"}
 
 class Scene:
     """`prometheus` scrapes the job `groupd`, one daemon, and the job `cluster`, three nodes. Groups
-    read: `billing` (KIP-848), `audit` (classic), `ledger` over TLS with a login, and `transfers` on
-    the cluster. `late` has read a little and is gone, `done` has read everything."""
+    read: `billing` (KIP-848), `audit` (classic), `parcels` (a share group), `ledger` over TLS with
+    a login, and `transfers` on the cluster. `late` has read a little and is gone, `done` has read
+    everything."""
 
     def __init__(self, directory: Path, store_url: str, rules: Path) -> None:
         self._closing = ExitStack()
@@ -76,6 +77,7 @@ class Scene:
         self._run(lambda: self._read(bootstrap, "billing", "consumer"))
         self._run(lambda: self._read(bootstrap, "billing", "consumer"))
         self._run(lambda: self._read(bootstrap, "audit", "classic"))
+        self._run(lambda: self._share(bootstrap, "parcels"))
         self._run(lambda: self._read(nodes, "transfers", "consumer"))
         self._run(lambda: self._transact(bootstrap))
         self._run(lambda: self._transact(nodes))
@@ -114,6 +116,14 @@ class Scene:
         consumer.subscribe(list(TOPICS))
         while not self._over.is_set():
             consumer.consume(500, timeout=0.2)
+        consumer.close()
+
+    def _share(self, bootstrap: str, group: str) -> None:
+        """Reads and accepts until the end."""
+        consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group})
+        consumer.subscribe(list(TOPICS))
+        while not self._over.is_set():
+            consumer.poll(0.2)  # accepts what the poll before has given
         consumer.close()
 
     def _transact(self, bootstrap: str) -> None:

@@ -36,6 +36,7 @@ that shows so."""
 STARTED: Mapping[str, tuple[str, ...]] = {
     "sim": ("SEEDS=1",),
     "sim-cluster": ("SEEDS=1",),
+    "sim-shares": ("SEEDS=1",),
     "screenshots": ("ARGS=--bare --pages health --into {scratch}",),
     "bench-pipeline": ("ARGS=--records 1000 --only decoder --directory {scratch}",),
     "bench-render": ("ARGS=--docs {scratch}",),

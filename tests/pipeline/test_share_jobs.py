@@ -19,11 +19,13 @@ from groupd.pipeline.job import Inputs
 from groupd.pipeline.jobs import redeliveries, share_entries, share_states
 from groupd.pipeline.logs import SHARE_STATE
 from groupd.pipeline.run import run_job
+from groupd.protocol.messages.share_state import ShareStateBatch
 from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.storage.open import DATABASE_FILE
 from tests.pipeline.entries import inputs_of, rows_of
 from tests.pipeline.share_entries import plain, share_rows_of, timed
 from tests.support.pipeline_logs import fill_store, write_segments
+from tests.support.share_state_logs import PARTITIONS, coordinator_at_random
 from tests.unit.logtools.harness import TIME_MS, G
 from tests.unit.logtools.share_logs import (
     PLACE,
@@ -35,6 +37,7 @@ from tests.unit.logtools.share_logs import (
     update,
     write_state,
 )
+from tests.unit.share_state.harness import READ, asked
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -244,6 +247,19 @@ def test_both_jobs_agree_with_a_model(spark: SparkSession, seed: int) -> None:
             for offset in range(row["first_offset"], row["last_offset"] + 1)
         }
         assert most == model.most
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_state_is_the_one_that_the_coordinator_has(spark: SparkSession, seed: int) -> None:
+    bench = coordinator_at_random(seed)
+    found = inputs(spark, *enumerate(bench.log))
+    rows = {row["partition"]: row for row in rows_of(share_states.JOB, found)}
+    assert len(rows) == PARTITIONS
+    for partition, row in rows.items():
+        state = bench.ask(READ, asked(partition=partition))
+        assert row["state_epoch"] == state.state_epoch
+        assert row["start_offset"] == state.start_offset
+        assert [ShareStateBatch(**one) for one in row["batches"]] == list(state.batches)
 
 
 # Inputs

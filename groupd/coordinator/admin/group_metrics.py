@@ -28,8 +28,8 @@ from groupd.coordinator.runtime.stats import Durations
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
-NOT_SERVED = ("share", "streams")
-"""Kafka's group types that dashboards ask for and that groupd does not have."""
+NOT_SERVED = "streams"
+"""Kafka's group type that dashboards ask for and that groupd does not have."""
 
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
@@ -93,7 +93,7 @@ class GroupMetrics(Collector):
         for (name, state), count in counted.by_state.items():
             states = by_type[name]
             states[state] = states.get(state, 0) + count
-        totals = dict.fromkeys((*by_type, *NOT_SERVED), 0)
+        totals = dict.fromkeys((*by_type, NOT_SERVED), 0)
         totals.update((name, sum(states.values())) for name, states in by_type.items())
         yield labelled(PREFIX + "group_count", "Groups by protocol.", "protocol", totals)
         for name, states in by_type.items():

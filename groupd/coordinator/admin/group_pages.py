@@ -42,15 +42,16 @@ _Changes = dict[_Place, tuple[str | None, str | None]]
 
 
 def lag_steps(watch: LagWatch, asked: Group) -> Steps[dict[str, Any]]:
-    """The state of a group, and its lag according to the last round: `round` (the number of the
-    round), `lag`, `lag_seconds`, `judgement`, `reason`, `silent` (the first of the members that
-    commit nothing although records wait), `silent_count` (the number of these members), and
+    """The type and state of a group, and its lag according to the last round: `round` (the number
+    of the round), `lag`, `lag_seconds`, `judgement`, `reason`, `silent` (the first of the members
+    that commit nothing although records wait), `silent_count` (the number of these members), and
     `history` (the lag of each minute of the last hour: in all, and of partitions that were behind
     in it). A value that is not known is None. A group that has committed nothing has no history."""
     group_id, now = asked.group_id, watch.now()
     group = watch.groups.get(group_id)
     shown: dict[str, Any] = {
         "group_id": group_id,
+        "type": asked.type_name,
         "state": asked.state_name(),
         "round": watch.rounds,
         "now_ms": now.wall_ms,

@@ -26,6 +26,7 @@ from groupd.coordinator.admin.http_messages import (
     text,
 )
 from groupd.coordinator.admin.pages import json_steps, paged, plain, window
+from groupd.coordinator.admin.share_pages import SharePages
 from groupd.coordinator.core.inspected_offsets import offsets_steps
 from groupd.coordinator.core.slices import Pace, Steps, smallest
 from groupd.coordinator.history.replay import BeforeHistory
@@ -86,7 +87,7 @@ class GroupRoutes:
     everything in slices. `watch`: the lag of groups. `ends`: the ends of the logs that this process
     has open; for all other logs, the last round of `watch` has them. `own` has the last moves of
     offsets. `elsewhere(group_id)`: the node that serves a group; None if this node does. It is None
-    without a cluster."""
+    without a cluster. `share`: the page about the records of share groups."""
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class GroupRoutes:
         watch: LagWatch,
         own: OwnBroker,
         elsewhere: Callable[[str], Elsewhere | None] | None,
+        share: SharePages,
     ) -> None:
         self._broker = broker
         self._work = work
@@ -103,6 +105,7 @@ class GroupRoutes:
         self._watch = watch
         self._own = own
         self._elsewhere = elsewhere
+        self._share_pages = share
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
         if self._elsewhere is not None and len(request.path) > 1:
@@ -119,6 +122,8 @@ class GroupRoutes:
                 return await self._work.run(plain(events))
             case (_, group_id, "offsets"):
                 return await self._work.run(self._offsets(request, group_id))
+            case (_, group_id, "share"):
+                return await self._work.run(self._share(request, group_id))
             case (_, group_id, "moves"):
                 return await self._moves(group_id)
             case (_, group_id, ("lag" | "rebalances" | "configs" | "what-if") as name):
@@ -194,6 +199,23 @@ class GroupRoutes:
         shown, more = found
         yield from add_lag(shown, self._ends)
         yield from add_judgement(shown, self._watch)
+        page = yield from json_steps(shown, wanted.limit)
+        if more:
+            page.cut.setdefault("partitions", shown["partitions"][-1])
+        return paged(request, wanted, page, "partitions", _partition_name)
+
+    def _share(self, request: HttpRequest, group_id: str) -> Steps[HttpReply]:
+        wanted = window(request)
+        after = None if wanted.after is None else partition_of(wanted.after)
+        shard = served_shard(self._broker, group_id).shard
+        group = shard.state.groups.get(group_id)
+        if group is None:
+            return text(f"no group {group_id}", 404)
+        positions = self._watch.positions.of(shard.state, shard.offsets.store, group)
+        now = self._broker.clock.now()
+        shown, more = yield from self._share_pages.page(
+            shard.state, group, positions, now, after, wanted.limit
+        )
         page = yield from json_steps(shown, wanted.limit)
         if more:
             page.cut.setdefault("partitions", shown["partitions"][-1])

@@ -15,6 +15,8 @@ from groupd.coordinator.console.live import event
 NOT_FOUND = 404
 PARTS = ("rebalances", "configs", "offsets")
 """What the page shows besides the group and its lag: paths below `/groups/{id}`."""
+PARTS_OF_TYPES = {"share": ("share",)}
+"""Further parts of groups of some types."""
 
 
 class _LastEvent(Struct):
@@ -26,6 +28,7 @@ class _Lag(Struct):
 
     round: int
     state: str
+    type: str
 
 
 GONE = event("gone", b"{}")
@@ -73,7 +76,7 @@ class OneGroup:
         if seen == self._seen and not self._waits:
             return None
         parts = {"lag": lag, "group": (await self._asking.get(*self._path)).body}
-        for name in PARTS:
+        for name in (*PARTS, *PARTS_OF_TYPES.get(now.type, ())):
             parts[name] = (await self._asking.get(*self._path, name)).body
         self._seen = seen
         self._waits = now.state not in ("Stable", "Empty")

@@ -13,6 +13,7 @@ from groupd.coordinator.admin.http_server import AdminServer
 from groupd.coordinator.admin.offset_pages import OffsetPages
 from groupd.coordinator.admin.routes import AdminRoutes, telemetry_route
 from groupd.coordinator.admin.scrapes import Scrapes
+from groupd.coordinator.admin.share_pages import SharePages
 from groupd.coordinator.admin.tls import admin_tls
 from groupd.coordinator.advertised import WILDCARDS, address_text
 from groupd.coordinator.console.health import HealthParts, Rows
@@ -92,7 +93,15 @@ class DaemonAdmin:
         audit = parts.security.audit
         own = OwnBroker(parts.broker, parts.store, parts.log_ends, work, audit)
         elsewhere = None if member is None else member.elsewhere
-        groups = GroupRoutes(parts.broker, work, ends, watch, own, elsewhere)
+        groups = GroupRoutes(
+            parts.broker,
+            work,
+            ends,
+            watch,
+            own,
+            elsewhere,
+            SharePages(parts.share_partitions, parts.share_offsets),
+        )
         routes.add("groups", groups)
         routes.add("events", groups.events)
         routes.add("telemetry", telemetry_route(parts.data_plane.telemetry, work))
@@ -129,15 +138,18 @@ class DaemonAdmin:
             TopicCleaningCollector,
         )
         from groupd.coordinator.admin.lag_metrics import LagCollector
+        from groupd.coordinator.admin.share_metrics import ShareRequestsMetrics
 
+        series_max = parts.config.metrics_lag_series_max
         found: list[Collector] = [
             LogCollector(parts.cleaner, self._stalls),
             TopicCleaningCollector(parts.topic_cleaner),
             *self._host.collectors(),
-            LagCollector(parts.broker, watch, parts.config.metrics_lag_series_max),
+            LagCollector(parts.broker, watch, series_max),
             TelemetryCollector(parts.data_plane.telemetry),
             SecurityCollector(parts.security),
             ShareStateMetrics(parts.share_state),
+            ShareRequestsMetrics(parts.share_partitions, parts.broker, series_max),
         ]
         if member is not None:
             from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector

@@ -314,6 +314,7 @@ class DaemonParts:
         offsets."""
         broker, persister = self.broker, self.persister
         offsets = ShareOffsets(broker, persister, self._make_log_ends(broker.work))
+        self.share_offsets = offsets
         broker.tasks.routes.update(plain(offsets.handlers))
 
         async def delete(call: OutsideCall) -> ErrorCode:

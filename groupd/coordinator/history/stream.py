@@ -95,7 +95,7 @@ class GroupStream:
                             None,
                             marker.committed,
                         )
-                elif raw.key is not None and self._is_ours(raw.key):
+                elif raw.key is not None and self.is_ours(raw.key):
                     try:
                         record = decode_record(raw.key, raw.value)
                     except UnknownRecordType:
@@ -107,5 +107,6 @@ class GroupStream:
             offset = header_of(payload).base_offset
             raise UnreadableLog(f"the log is damaged at offset {offset}: {error}") from error
 
-    def _is_ours(self, key: bytes) -> bool:
+    def is_ours(self, key: bytes) -> bool:
+        """Whether a key names the group; those of the share coordinator's log do it alike."""
         return key[_KEY_TYPE_BYTES : self._key_min] == self._prefix

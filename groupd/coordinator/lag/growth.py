@@ -108,8 +108,8 @@ class Growth(Struct, gc=False):
 
 
 class Trend(Struct, gc=False):
-    """The lag over the last hour: the highest value of each minute. `values`: the minutes up to
-    `last`, oldest first."""
+    """The lag or a start offset over the last hour: the highest value of each minute. `values`: the
+    minutes up to `last`, oldest first."""
 
     values: array[int] = field(default_factory=_numbers)
     last: int = 0

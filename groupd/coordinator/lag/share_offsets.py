@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.core.frontend.share_groups import check_describe_offsets
 from groupd.coordinator.core.group_type import Positions
@@ -20,12 +21,13 @@ from groupd.coordinator.core.shard_requests import ListSharePartitions
 from groupd.coordinator.core.slices import spans
 from groupd.coordinator.core.types import (
     DataHandler,
+    Instant,
     Operation,
     OutsideCall,
     RequestContext,
     Resource,
 )
-from groupd.coordinator.lag.growth import Found, LogEnds
+from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES, Found, LogEnds, Trend
 from groupd.coordinator.persister import Persister, entries_of
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Callback
@@ -55,13 +57,18 @@ ASKED_AT_ONCE = 500
 GROUPS_KEPT = 10_000
 """Of how many groups the last positions are remembered."""
 
+STARTS_MAX = 20_000
+"""Of how many share-partitions the start offsets of the last hour are remembered."""
+
 
 class SharePosition(Struct, frozen=True):
     """A `core.group_type.Position`. `offset`: the lag counts from there, as if the finished records
-    were the first ones; `commit_timestamp_ms`: when this was first seen."""
+    were the first ones; `commit_timestamp_ms`: when this was first seen. All before `start_offset`
+    is finished."""
 
     offset: int
     commit_timestamp_ms: int
+    start_offset: int
 
 
 NamedPartition = tuple[str, TopicId, int]
@@ -76,6 +83,8 @@ class ShareOffsets:
         self._persister = persister
         self._ends = ends
         self._positions: dict[str, dict[str, dict[int, SharePosition]]] = {}
+        self._starts: dict[tuple[str, str, int], Trend] = {}
+        """Start offsets by group id, topic and partition, those asked about longest ago first."""
         self.handlers: Mapping[type, DataHandler] = {
             DescribeShareGroupOffsetsRequest: self.describe
         }
@@ -221,7 +230,7 @@ class ShareOffsets:
         partition from which nothing was acknowledged yet is left out."""
         asked = list(self._existing(call.request))
         before = self._positions.pop(call.group_id, {})
-        now_ms = self._broker.clock.now().wall_ms
+        now = self._broker.clock.now()
         found: dict[str, dict[int, SharePosition]] = {}
         for span in spans(len(asked), ASKED_AT_ONCE):
             for (name, _, number), summary in await self._summaries(call.group_id, asked[span]):
@@ -229,12 +238,34 @@ class ShareOffsets:
                     offset = summary.start_offset + summary.delivery_complete_count
                     last = before.get(name, {}).get(number)
                     if last is None or last.offset != offset:
-                        last = SharePosition(offset, now_ms)
+                        last = SharePosition(offset, now.wall_ms, summary.start_offset)
+                    elif last.start_offset != summary.start_offset:
+                        last = replace(last, start_offset=summary.start_offset)
                     found.setdefault(name, {})[number] = last
+                    self._follow((call.group_id, name, number), summary.start_offset, now)
         self._positions[call.group_id] = found
         if len(self._positions) > GROUPS_KEPT:
             del self._positions[next(iter(self._positions))]
         return found
+
+    def _follow(self, key: tuple[str, str, int], start_offset: int, now: Instant) -> None:
+        """Remember a start offset. If there are too many, only a share-partition that nobody has
+        asked about for an hour makes room."""
+        trend = self._starts.pop(key, None)
+        if trend is None:
+            if len(self._starts) >= STARTS_MAX:
+                oldest = next(iter(self._starts))
+                if self._starts[oldest].last + MINUTES > now.monotonic_ms // MINUTE_MS:
+                    return
+                del self._starts[oldest]
+            trend = Trend()
+        trend.add(now.monotonic_ms, start_offset)
+        self._starts[key] = trend
+
+    def starts(self, group_id: str, topic: str, partition: int) -> list[int | None] | None:
+        """The start offsets of the last hour, one a minute, newest last; None: not known."""
+        trend = self._starts.get((group_id, topic, partition))
+        return None if trend is None else trend.minutes(self._broker.clock.now().monotonic_ms)
 
 
 def _has_lag(summary: ShareStateSummary) -> bool:

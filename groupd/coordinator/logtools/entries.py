@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
@@ -105,7 +105,7 @@ UNREADABLE = "unreadable"
 """The kind of a record whose key is missing or too short to name a type."""
 
 
-class ShareStateRecord(NamedTuple):
+class LoggedState(NamedTuple):
     """A record of the log of share groups' state. `value` None = tombstone."""
 
     key: SharePartitionKey
@@ -125,10 +125,10 @@ class LogEntry(Struct, frozen=True):
     record: Record | None = None
     marker: MarkerRecord | None = None
     error: str | None = None
-    state: ShareStateRecord | None = None
+    state: LoggedState | None = None
 
     @property
-    def decoded(self) -> Record | ShareStateRecord | None:
+    def decoded(self) -> Record | LoggedState | None:
         """The record, of whichever log."""
         return self.state if self.record is None else self.record
 
@@ -140,7 +140,7 @@ class LogEntry(Struct, frozen=True):
         return self.header.producer_id, self.header.producer_epoch
 
 
-def entries_of(batch: Batch, log: CoordinatorLog = OFFSETS_LOG) -> Iterator[LogEntry]:
+def entries_of(batch: Batch, log: ToolLog = OFFSETS_LOG) -> Iterator[LogEntry]:
     """The entries of a batch of `log`, including records that do not decode. Raises CorruptBatch
     and UnsupportedCodec."""
     for raw in iter_records(batch):
@@ -150,7 +150,7 @@ def entries_of(batch: Batch, log: CoordinatorLog = OFFSETS_LOG) -> Iterator[LogE
             yield entry_of(batch.header, raw, log)
 
 
-def entry_of(header: BatchHeader, raw: BatchRecord, log: CoordinatorLog = OFFSETS_LOG) -> LogEntry:
+def entry_of(header: BatchHeader, raw: BatchRecord, log: ToolLog = OFFSETS_LOG) -> LogEntry:
     """The entry of a record of `log` that is not a control record."""
     if raw.key is None:
         return LogEntry(header, raw, UNREADABLE, error="a record without a key")
@@ -176,7 +176,7 @@ def _state_entry_of(
 ) -> LogEntry:
     kind = state_type_name(number)
     try:
-        state = ShareStateRecord(*decode_state(key, raw.value))
+        state = LoggedState(*decode_state(key, raw.value))
     except UnknownRecordType:
         return LogEntry(header, raw, kind, number)
     except CorruptRecord as corrupt:

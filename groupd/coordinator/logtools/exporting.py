@@ -16,7 +16,7 @@ from msgspec import Struct
 from groupd.coordinator.logtools.entries import LogToolError, entries_of
 from groupd.coordinator.logtools.importing import batches_of, distribute
 from groupd.coordinator.logtools.latest import Tally, latest_of
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, ToolLog
 from groupd.coordinator.logtools.segments import SEGMENT_BYTES, LogSource, SegmentWriter, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
 from groupd.protocol.records.batch_builder import rebuild_batch
@@ -97,7 +97,7 @@ async def _repartitioned(
     return done
 
 
-def _chosen(batch: Batch, log: CoordinatorLog, options: ExportOptions) -> bytes | None:
+def _chosen(batch: Batch, log: ToolLog, options: ExportOptions) -> bytes | None:
     """The batch with only the selected records, in the chosen form. If nothing changes, its own
     bytes; None if no record is left. Markers are kept for all groups: a marker without records of
     its transaction has no effect."""

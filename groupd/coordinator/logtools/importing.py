@@ -17,7 +17,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import LogToolError
 from groupd.coordinator.logtools.latest import Kept, Tally
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.coordinator.logtools.share_state import distribute_state
 from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
 from groupd.coordinator.runtime.clock import new_id, new_topic_id
@@ -237,7 +237,7 @@ async def plan_import(
     return plan
 
 
-async def partitions_of(store: Catalogue, log: CoordinatorLog = OFFSETS_LOG) -> int | None:
+async def partitions_of(store: Catalogue, log: ToolLog = OFFSETS_LOG) -> int | None:
     """The partition count of a log; None if no daemon with that log has served the store yet."""
     for resource, name, key, value in await store.configs():
         if (resource, name, key) == log.shards_key:

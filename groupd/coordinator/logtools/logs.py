@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR, SHARE_TOPIC
-from groupd.protocol.messages.topics import RESOURCE_BROKER
+from groupd.coordinator.runtime.coordinator_types import (
+    GROUP_COORDINATOR,
+    SHARE_COORDINATOR,
+    CoordinatorType,
+)
 
 
-class CoordinatorLog(Struct, frozen=True):
+class ToolLog(Struct, frozen=True):
     """The log of one kind of coordinator. `topic`: the internal topic that shows it, after which
     directories of segment files are named. `store_name(partition)`: the name of the log of one
     shard in a store. `shards_key`: the key (resource, name, key) under which a store remembers with
@@ -28,12 +31,10 @@ class CoordinatorLog(Struct, frozen=True):
         return int(digits) if self.store_name(int(digits)) == name else None
 
 
-OFFSETS_LOG = CoordinatorLog(
-    GROUP_COORDINATOR.topic.name, GROUP_COORDINATOR.topic.log_name, GROUP_COORDINATOR.shards_key
-)
-SHARE_STATE_LOG = CoordinatorLog(
-    SHARE_TOPIC,
-    lambda partition: f"{SHARE_TOPIC}.shard-{partition}",
-    (RESOURCE_BROKER, "", "share.coordinator.state.topic.num.partitions"),
-)
+def _log_of(coordinator: CoordinatorType) -> ToolLog:
+    return ToolLog(coordinator.topic.name, coordinator.topic.log_name, coordinator.shards_key)
+
+
+OFFSETS_LOG = _log_of(GROUP_COORDINATOR)
+SHARE_STATE_LOG = _log_of(SHARE_COORDINATOR)
 LOGS = (OFFSETS_LOG, SHARE_STATE_LOG)

@@ -18,12 +18,12 @@ from msgspec import Struct
 from groupd.coordinator.logtools.entries import (
     MARKER,
     LogEntry,
+    LoggedState,
     LogToolError,
-    ShareStateRecord,
     entry_of,
 )
 from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
 from groupd.protocol.records.batch import (
@@ -107,13 +107,13 @@ def is_state(key: Any) -> bool:
     return isinstance(key, dict) and "topicId" in key.get("data", ())
 
 
-def state_of(key: Any, value: Any) -> ShareStateRecord:
+def state_of(key: Any, value: Any) -> LoggedState:
     """The record of the log of share groups' state from the JSON of its key and value. Raises
     BadJson."""
     try:
         kind = {SNAPSHOT: ShareSnapshot, UPDATE: ShareUpdate}[key["type"]]
         decoded = _read(SharePartitionKey, key["data"])
-        return ShareStateRecord(decoded, None if value is None else _read(kind, value["data"]))
+        return LoggedState(decoded, None if value is None else _read(kind, value["data"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadJson(f"no record: {type(error).__name__}: {error}") from error
 
@@ -241,7 +241,7 @@ def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kep
     return [one for latest in logs.values() for one in latest.kept()]
 
 
-def entries_of_json(path: Path, log: CoordinatorLog) -> Iterator[tuple[int, LogEntry]]:
+def entries_of_json(path: Path, log: ToolLog) -> Iterator[tuple[int, LogEntry]]:
     """The entries of one log in a file of JSON objects, each with the partition that its object
     names, -1 if it names none. Raises LogToolError."""
     try:
@@ -257,7 +257,7 @@ def entries_of_json(path: Path, log: CoordinatorLog) -> Iterator[tuple[int, LogE
         raise LogToolError(f"{path}: is not UTF-8 text") from error
 
 
-def _entry(found: dict[str, Any], number: int, log: CoordinatorLog) -> LogEntry:
+def _entry(found: dict[str, Any], number: int, log: ToolLog) -> LogEntry:
     """The entry of one object. `number` is its offset if the object has none."""
     offset = found.get("offset", number)
     if found.get("type") == MARKER:

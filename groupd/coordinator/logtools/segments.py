@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
 
 from groupd.coordinator.logtools.entries import LogToolError
-from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, ToolLog
 from groupd.protocol.records.batch import (
     HEADER_BYTES,
     Batch,
@@ -95,7 +95,7 @@ def is_segment(path: Path) -> bool:
     return path.is_file() and path.suffix == ".log"
 
 
-def partition_files(path: Path, log: CoordinatorLog = OFFSETS_LOG) -> dict[int, list[Path]]:
+def partition_files(path: Path, log: ToolLog = OFFSETS_LOG) -> dict[int, list[Path]]:
     """The segment files of `log` at `path` by partition. `path` is a segment file, a partition's
     directory, or a directory with partition directories, such as a broker's log directory. Empty if
     only another log is there. Raises LogToolError if `path` has no log."""
@@ -131,7 +131,7 @@ class SegmentWriter:
         root: Path,
         partition: int,
         segment_bytes: int = SEGMENT_BYTES,
-        log: CoordinatorLog = OFFSETS_LOG,
+        log: ToolLog = OFFSETS_LOG,
     ) -> None:
         self.directory = root / f"{log.topic}-{partition}"
         self._segment_bytes = segment_bytes
@@ -196,7 +196,7 @@ READ_BYTES = 1024 * 1024
 class LogSource(Protocol):
     """A source of batches: the partitions of `log`."""
 
-    log: CoordinatorLog
+    log: ToolLog
 
     async def partitions(self) -> list[int]:
         """The partitions that exist, ascending. -1 = a segment file whose directory names no
@@ -210,7 +210,7 @@ class LogSource(Protocol):
         ...
 
 
-def log_name(partition: int, log: CoordinatorLog = OFFSETS_LOG) -> str:
+def log_name(partition: int, log: ToolLog = OFFSETS_LOG) -> str:
     """The name of a partition in the output of the tools."""
     return log.topic if partition < 0 else f"{log.topic}-{partition}"
 
@@ -219,7 +219,7 @@ class StoreSource:
     """The logs of the shards in a store. Batches that are appended during the reading may be
     missing."""
 
-    def __init__(self, reader: StoreReader, log: CoordinatorLog = OFFSETS_LOG) -> None:
+    def __init__(self, reader: StoreReader, log: ToolLog = OFFSETS_LOG) -> None:
         self.log = log
         self._reader = reader
         self._states: dict[int, LogState] = {}
@@ -256,7 +256,7 @@ class SegmentSource:
     """Segment files below a path. A file may end with an incomplete batch, as after a crash of the
     broker, which removes it when it starts again."""
 
-    def __init__(self, path: Path, log: CoordinatorLog = OFFSETS_LOG) -> None:
+    def __init__(self, path: Path, log: ToolLog = OFFSETS_LOG) -> None:
         self.log = log
         self._files = partition_files(path, log)
 

@@ -14,9 +14,10 @@ from groupd.coordinator.logtools.entries import LogEntry, LogToolError, entries_
 from groupd.coordinator.logtools.findings import Counts, Problem
 from groupd.coordinator.logtools.latest import Kept, Tally
 from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
-from groupd.coordinator.logtools.record_json import entries_of_json, id_text
+from groupd.coordinator.logtools.record_json import entries_of_json
 from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.coordinator.logtools.topic_ids import Translation
+from groupd.coordinator.runtime.coordinator_types import share_partition_text as named
 from groupd.protocol.messages.share_state import (
     ACKNOWLEDGED,
     ARCHIVED,
@@ -41,7 +42,7 @@ _UNCHANGED = -1
 
 def shard_of(key: SharePartitionKey, partitions: int) -> int:
     """The partition of the log that a share-partition belongs to, of `partitions`."""
-    return partition_for(f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}", partitions)
+    return partition_for(named(key), partitions)
 
 
 # What must hold -----------------------------------------------------------------------------
@@ -80,7 +81,10 @@ class ShareStateChecks:
     def end(self, counts: Counts) -> Iterator[Problem]:
         for key, known in self._known.items():
             if known.snapshot_epoch is None:
-                yield known.update_offset, f"{_name(key)} has updates and no snapshot"
+                yield (
+                    known.update_offset,
+                    f"{named(key)} has updates and no snapshot",
+                )
         counts.share_partitions += len(self._known)
 
     def _record(
@@ -89,12 +93,12 @@ class ShareStateChecks:
         if self._partitions is not None and self._partition >= 0:
             right = shard_of(key, self._partitions)
             if right != self._partition:
-                yield f"{_name(key)} belongs to partition {right} of {self._partitions}"
+                yield f"{named(key)} belongs to partition {right} of {self._partitions}"
         if value is None:
             self._known.pop(key, None)
             return
         for reason in _batch_problems(value.batches, value.start_offset):
-            yield f"{_name(key)}: {reason}"
+            yield f"{named(key)}: {reason}"
         known = self._known.setdefault(key, _Followed(update_offset=offset))
         if isinstance(value, ShareUpdate):
             yield from self._update(key, known, value)
@@ -106,7 +110,7 @@ class ShareStateChecks:
     ) -> Iterator[str]:
         before = known.snapshot_epoch
         if before is not None and value.snapshot_epoch <= before:
-            yield f"the snapshot epoch of {_name(key)} goes from {before} to {value.snapshot_epoch}"
+            yield f"the snapshot epoch of {named(key)} goes from {before} to {value.snapshot_epoch}"
         # An initialization begins anew. Before Kafka 4.5 it may keep the state epoch.
         begins = not value.batches and value.leader_epoch == 0
         if before is not None:
@@ -125,7 +129,7 @@ class ShareStateChecks:
             return
         if value.snapshot_epoch != known.snapshot_epoch:
             yield (
-                f"an update of {_name(key)} names the snapshot {value.snapshot_epoch}, the latest "
+                f"an update of {named(key)} names the snapshot {value.snapshot_epoch}, the latest "
                 f"is {known.snapshot_epoch}"
             )
         if value.leader_epoch != _UNCHANGED:
@@ -138,11 +142,7 @@ class ShareStateChecks:
 
 def _falls(key: SharePartitionKey, what: str, before: int, after: int) -> Iterator[str]:
     if after < before:
-        yield f"the {what} of {_name(key)} falls from {before} to {after}"
-
-
-def _name(key: SharePartitionKey) -> str:
-    return f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}"
+        yield f"the {what} of {named(key)} falls from {before} to {after}"
 
 
 def _batch_problems(batches: Iterable[ShareStateBatch], start_offset: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ from groupd.coordinator.logtools.logs import (
     LOGS,
     OFFSETS_LOG,
     SHARE_STATE_LOG,
-    CoordinatorLog,
+    ToolLog,
 )
 from groupd.coordinator.logtools.segments import log_name, partition_files, read_segment
 from groupd.coordinator.logtools.share_state import ShareStateChecks
@@ -193,7 +193,7 @@ class ReplayChecks:
 
 OnFinding = Callable[[Finding], None]
 
-_CHECKS: Mapping[CoordinatorLog, Callable[[int, int | None], RecordChecks]] = {
+_CHECKS: Mapping[ToolLog, Callable[[int, int | None], RecordChecks]] = {
     OFFSETS_LOG: ReplayChecks,
     SHARE_STATE_LOG: ShareStateChecks,
 }
@@ -210,7 +210,7 @@ class LogChecks:
         counts: Counts,
         found: OnFinding,
         checks: RecordChecks | None,
-        kind: CoordinatorLog = OFFSETS_LOG,
+        kind: ToolLog = OFFSETS_LOG,
     ) -> None:
         self._log = log
         self._counts = counts
@@ -294,7 +294,7 @@ async def verify_store(reader: StoreReader, found: OnFinding) -> Counts:
     return counts
 
 
-async def _partitions(reader: StoreReader, log: CoordinatorLog) -> int | None:
+async def _partitions(reader: StoreReader, log: ToolLog) -> int | None:
     try:
         return await partitions_of(reader, log)
     except LogCorrupt:

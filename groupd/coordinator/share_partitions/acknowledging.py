@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -46,12 +45,11 @@ class AcknowledgementsUnderWay:
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
         """Wait until all are durable or undone."""
         for key, (durable, batches) in self._pending.items():
-            # If the client is gone this wait is cancelled, but not the change.
-            self.results[key] = error = await asyncio.shield(durable)
+            self.results[key] = error = await durable
             if pace.due():
                 await pace.turn()
             if error is None:
-                counts.acknowledged += _by_type(batches)
+                _count_by_type(counts.acknowledged, batches)
         return self.results
 
 
@@ -143,12 +141,10 @@ async def _merged(
     return named
 
 
-def _by_type(batches: Iterable[AcknowledgementBatch]) -> Counter[int]:
-    """How many records were acknowledged with each type."""
-    found: Counter[int] = Counter()
+def _count_by_type(counts: Counter[int], batches: Iterable[AcknowledgementBatch]) -> None:
+    """Count how many records were acknowledged with each type."""
     for batch in batches:
         if len(batch.types) == 1:
-            found[batch.types[0]] += batch.last_offset - batch.first_offset + 1
+            counts[batch.types[0]] += batch.last_offset - batch.first_offset + 1
         else:
-            found.update(batch.types)
-    return found
+            counts.update(batch.types)

@@ -14,7 +14,7 @@ from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.share_partitions.acquisition import Acquisition
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
-from groupd.coordinator.share_partitions.reading import ReadBatches, read_batches
+from groupd.coordinator.share_partitions.reading import ReadBatches
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_sessions import ShareTarget
 from groupd.coordinator.topics.checks import not_hosted
@@ -210,7 +210,8 @@ class ShareReader:
                 break
             offset, last_offset = share.to_read(left, asked.settings.max_record_locks)
             try:
-                read = await read_batches(
+                read = await self._leaders.kept.read(
+                    share,
                     share.partition,
                     offset,
                     last_offset,

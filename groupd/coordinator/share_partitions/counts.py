@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages import TopicId
 
 EVENTS_MAX = 1000
@@ -38,12 +39,15 @@ class ShareEvent(Struct, frozen=True):
 
 
 class ShareCounts:
-    """Counts since the start. `acknowledged`: records by type of acknowledgement."""
+    """Counts since the start. `acknowledged`: records by type of acknowledgement. `accepted`,
+    `archived`: records that are not delivered any more, the archived ones by the reason."""
 
     def __init__(self) -> None:
         self.fetch_requests = self.failed_fetch_requests = 0
         self.acknowledge_requests = self.failed_acknowledge_requests = 0
         self.acknowledged: Counter[int] = Counter()
+        self.accepted = 0
+        self.archived: Counter[DeliveryEnd] = Counter()
         self.lock_timeouts = 0
         self.sessions_evicted = 0
         """Sessions that have ended with their connection."""

@@ -194,6 +194,7 @@ class DeadLetterQueues:
                 self._plane.work.pace(),
                 whole_first=True,
             )
+            read = read.between(first, last, READ_BYTES, whole_first=True)
             for header, payload in iter_batches(read.records):
                 if not header.is_control:
                     found |= await self._unpacked(header, payload, first, last)

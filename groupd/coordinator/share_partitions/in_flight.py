@@ -298,7 +298,7 @@ class InFlightRecords:
         return self._write(changed, ranges)
 
     def _renew(self, member_id: str, ranges: Sequence[LogBatch], until_ms: int) -> None:
-        lock = RecordLock(member_id, until_ms, joined(ranges), 0)
+        lock = RecordLock(member_id, until_ms, ranges[0][0])
         for first, last in ranges:
             for run in self._runs.between(first, last):
                 # An offset may end one batch of the request and begin the next.
@@ -315,14 +315,11 @@ class InFlightRecords:
         self, member_id: str, delivery_count_limit: int, *, dead_letters: bool
     ) -> PendingWrite:
         """Release all that the member holds, as if it had acknowledged it with RELEASE."""
-        changed: list[OffsetRun] = []
-        ranges: list[LogBatch] = []
-        for lock in self._locks.of_member(member_id):
-            for run in self._held(lock):
-                self._let_go(run, delivery_count_limit, dead_letters)
-                changed.append(run)
-            ranges += lock.ranges
-        return self._write(changed, ranges)
+        changed = [run for lock in self._locks.of_member(member_id) for run in self._held(lock)]
+        changed.sort(key=attrgetter("first"))
+        for run in changed:
+            self._let_go(run, delivery_count_limit, dead_letters)
+        return self._write(changed, joined((run.first, run.last) for run in changed))
 
     def expire(self, now_ms: int, delivery_count_limit: int, *, dead_letters: bool) -> PendingWrite:
         """Release what is held by locks that are over at `now_ms`. Others may acquire the records
@@ -339,10 +336,15 @@ class InFlightRecords:
         return write
 
     def _held(self, lock: RecordLock) -> Iterator[OffsetRun]:
-        for first, last in lock.ranges:
-            for run in self._runs.between(first, last):
-                if run.lock is lock and not run.write:
+        """The runs that a lock holds, without those that wait for a write."""
+        left = lock.held
+        for run in self._runs.starting_at(lock.first):
+            if run.lock is lock:
+                left -= len(run)
+                if not run.write:
                     yield run
+                if not left:
+                    break
 
     # Writes -----------------------------------------------------------------------------------
 
@@ -374,7 +376,7 @@ class InFlightRecords:
             run.end = None
             run.write = 0
             if run.lock is not None:
-                self._locks.queue(run.lock)
+                self._locks.add_again(run.lock)
         self._settle()
         return self._take_finished()
 

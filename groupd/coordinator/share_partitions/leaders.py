@@ -19,6 +19,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.request_tasks import CLOSE_TIMEOUT_S
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
+from groupd.coordinator.share_partitions.reading import KeptBatches
 from groupd.coordinator.share_partitions.share_partition import (
     Bury,
     SharePartition,
@@ -91,6 +92,7 @@ class ShareLeaders:
         self._partitions = plane.partitions
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
         self._wanted = wanted
+        self.kept = KeptBatches()
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
         """By group and partition: those that were dropped while changes of them were on their way
@@ -110,6 +112,11 @@ class ShareLeaders:
 
     def __len__(self) -> int:
         return self._count
+
+    def all(self) -> Iterator[SharePartition]:
+        """All share-partitions."""
+        for group_id in list(self._groups):
+            yield from self.of_group(group_id)
 
     def of_group(self, group_id: str) -> Iterator[SharePartition]:
         """The share-partitions of a group."""
@@ -152,6 +159,7 @@ class ShareLeaders:
         self._count -= 1
         if share.writes:
             self._ending[share.group_id, key] = share
+        self.kept.drop(share)
         shares = self._states.get(share.partition)
         if shares is not None:
             shares.forget(share)
@@ -165,9 +173,10 @@ class ShareLeaders:
             yield
 
     def _settled(self, share: SharePartition) -> None:
-        key = share.group_id, (share.partition.topic_id, share.partition.partition)
-        if self._ending.get(key) is share and not share.writes:
-            del self._ending[key]
+        if self._ending and not share.writes:
+            key = share.group_id, (share.partition.topic_id, share.partition.partition)
+            if self._ending.get(key) is share:
+                del self._ending[key]
         if share.closed or (share.idle and not self._wanted(share.group_id)):
             self.drop(share)
 

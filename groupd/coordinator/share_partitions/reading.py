@@ -4,7 +4,8 @@ which of them belong to aborted transactions (docs/spec/share-group.md#4.3)."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
 from operator import itemgetter
 
 from msgspec import Struct
@@ -17,27 +18,124 @@ from groupd.protocol.messages.share_fetch import AcquiredRecords
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch, parse_header
 from groupd.storage.log import LogCorrupt
 
-LEAST_READ_BYTES = 1 << 12
+LEAST_READ_BYTES = 1 << 14
 """At least so much of a log is read at once."""
+READ_AHEAD = 4
+"""What so many members will probably acquire is read at once."""
+
+KEPT_BYTES_MAX = 1 << 20
+KEPT_TOTAL_BYTES_MAX = 64 << 20
+"""So much is kept at most of one share-partition, and of all together."""
+BATCH_BYTES = 200
+"""What is kept of a record batch takes so many bytes beside its records."""
 
 
 class ReadBatches(Struct, frozen=True):
-    """Whole record batches. `starts`: where each batch begins in `records`. `aborted`: the batches
-    among them that have records of aborted transactions."""
+    """Whole record batches. `starts`: where each batch begins in `records`, and where the last one
+    ends. `aborted`: the batches among them that have records of aborted transactions, for readers
+    of `isolation_level`."""
 
     records: bytes
     batches: Sequence[LogBatch]
     starts: Sequence[int]
     aborted: Sequence[LogBatch]
+    isolation_level: int
 
     def around(self, acquired: Sequence[AcquiredRecords]) -> bytes:
         """The batches in which the first to the last of the acquired records lie."""
         begin = bisect_left(self.batches, acquired[0].first_offset, key=itemgetter(1))
         end = bisect_right(self.batches, acquired[-1].last_offset, key=itemgetter(0))
+        return self.records[self.starts[begin] : self.starts[end]]
+
+    def between(
+        self, offset: int, last_offset: int, max_bytes: int, *, whole_first: bool
+    ) -> ReadBatches:
+        """The batches from the first one that ends at `offset` or behind it, which may lie behind
+        offsets that the log does not have any more, to the first one that ends at `last_offset` or
+        behind it. As many as fit into `max_bytes`; with `whole_first` at least one."""
+        begin = bisect_left(self.batches, offset, key=itemgetter(1))
+        end = bisect_left(self.batches, last_offset, lo=begin, key=itemgetter(1)) + 1
+        fitting = bisect_right(self.starts, self.starts[begin] + max(0, max_bytes)) - 1
+        end = min(len(self.batches), end, max(fitting, begin + whole_first))
         if (begin, end) == (0, len(self.batches)):
-            return self.records
-        ends = [*self.starts, len(self.records)]
-        return self.records[ends[begin] : ends[end]]
+            return self
+        start = self.starts[begin]
+        batches = self.batches[begin:end]
+        return ReadBatches(
+            self.records[start : self.starts[end]],
+            batches,
+            [at - start for at in self.starts[begin : end + 1]],
+            [one for one in self.aborted if batches and batches[0] <= one <= batches[-1]],
+            self.isolation_level,
+        )
+
+
+class KeptBatches:
+    """What was read last for each share-partition, as long as there is more in it than was asked
+    for. Members who acquire a few records at a time get the others of a batch from here, and need
+    no SQL. What was not used for longest is dropped first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, ReadBatches] = OrderedDict()
+        self.size = 0
+
+    async def read(
+        self,
+        share: Hashable,
+        log: PartitionLog,
+        offset: int,
+        last_offset: int,
+        max_bytes: int,
+        isolation_level: int,
+        pace: Pace,
+        *,
+        expected_bytes: int,
+        whole_first: bool,
+    ) -> ReadBatches:
+        """As `read_batches`, for `share`."""
+        read = self._kept.get(share)
+        if (
+            read is not None
+            and read.isolation_level == isolation_level
+            and max(read.batches[0][0], log.start_offset) <= offset
+            and last_offset <= read.batches[-1][1]
+        ):
+            self._kept.move_to_end(share)
+        else:
+            read = await read_batches(
+                log,
+                offset,
+                last_offset,
+                max_bytes,
+                isolation_level,
+                pace,
+                expected_bytes=expected_bytes,
+                whole_first=whole_first,
+            )
+            if not log.closed:
+                self._keep(share, read)
+        if read.batches and read.batches[-1][1] <= last_offset:
+            self.drop(share)  # nothing is left for others
+        return read.between(offset, last_offset, max_bytes, whole_first=whole_first)
+
+    def _keep(self, share: Hashable, read: ReadBatches) -> None:
+        size = _size(read)
+        if not read.batches or size > KEPT_BYTES_MAX:
+            return
+        self.drop(share)
+        self._kept[share] = read
+        self.size += size
+        while self.size > KEPT_TOTAL_BYTES_MAX:
+            self.drop(next(iter(self._kept)))
+
+    def drop(self, share: Hashable) -> None:
+        read = self._kept.pop(share, None)
+        if read is not None:
+            self.size -= _size(read)
+
+
+def _size(read: ReadBatches) -> int:
+    return len(read.records) + BATCH_BYTES * len(read.batches)
 
 
 async def read_batches(
@@ -51,19 +149,21 @@ async def read_batches(
     expected_bytes: int = LEAST_READ_BYTES,
     whole_first: bool,
 ) -> ReadBatches:
-    """Read from `offset` on, until the batch with `last_offset` has come. At most `max_bytes`, but
-    with `whole_first` at least one batch. `expected_bytes`: how many bytes that will probably be;
-    `max_bytes` is often much more than the records that a member may acquire. Raises as
-    `read_log`."""
+    """Read from `offset` on, until the batch with `last_offset` has come; what was read behind it
+    is returned too. At most `max_bytes`, but with `whole_first` at least one batch.
+    `expected_bytes`: how many bytes that will probably be; `max_bytes` is often much more than the
+    records that a member may acquire. Raises as `read_log`."""
     parts: list[bytes] = []
     batches: list[LogBatch] = []
     starts: list[int] = []
     aborted: list[LogBatch] = []
-    size, limit = 0, max(expected_bytes, LEAST_READ_BYTES)
+    size, limit = 0, max(READ_AHEAD * expected_bytes, LEAST_READ_BYTES)
     while offset <= last_offset and (size < max_bytes or (whole_first and not parts)):
         left = max(0, max_bytes - size)
         must = whole_first and not parts
-        part = await read_log(log, offset, min(limit, left), isolation_level, whole_first=must)
+        part = await read_log(
+            log, offset, min(limit, left), isolation_level, whole_first=must, may_cut=False
+        )
         if part.next_offset == offset:
             if not part.cut or limit >= left:
                 break
@@ -71,7 +171,7 @@ async def read_batches(
             continue
         begin = size
         aborting = _Aborting(part.aborted or ())
-        while offset < part.next_offset and offset <= last_offset:
+        while offset < part.next_offset:
             if pace.due():
                 await pace.turn()
             try:
@@ -87,7 +187,8 @@ async def read_batches(
             offset = header.next_offset
         parts.append(part.records[: size - begin])
         limit *= 4
-    return ReadBatches(parts[0] if len(parts) == 1 else b"".join(parts), batches, starts, aborted)
+    records = parts[0] if len(parts) == 1 else b"".join(parts)
+    return ReadBatches(records, batches, [*starts, size], aborted, isolation_level)
 
 
 class _Aborting:

@@ -36,6 +36,7 @@ from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partition_queries import TimeSearch
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import READ_COMMITTED
 from groupd.protocol.messages.share_fetch import AcknowledgementBatch, AcquiredRecords
 from groupd.protocol.messages.share_state import (
     AVAILABLE,
@@ -71,6 +72,9 @@ _GONE = frozenset({_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPI
 """Errors of a write after which the share-partition is loaded anew."""
 
 
+WRITE_BATCHES_MAX = 1000
+"""At most so many batches of several changes are written at once."""
+
 Bury = Callable[["SharePartition", Sequence[DeadLetters]], Awaitable[None]]
 
 
@@ -101,6 +105,18 @@ class _ShareChange(Struct, frozen=True):
     write: PendingWrite
     durable: Durable
     told: bool
+
+
+class _LogMoved(asyncio.Event):
+    """Waits for a log on behalf of all that wait for a share-partition of it: calls `moved()` when
+    it would be set."""
+
+    def __init__(self, moved: Callable[[], None]) -> None:
+        super().__init__()
+        self._moved = moved
+
+    def set(self) -> None:
+        self._moved()
 
 
 class SharePartition:
@@ -135,32 +151,66 @@ class SharePartition:
         self._leader_epoch = partition.epochs.latest
         self._state_epoch = 0
         self._wakes = 0
-        self._waiters: dict[asyncio.Event, None] = {}
+        self._waiters: dict[asyncio.Event, int] = {}
+        """In the order in which they came, with the position at that moment."""
+        self._woken: asyncio.Event | None = None
+        """The waiter that was woken last, until it has left."""
+        self._log_moved = _LogMoved(self.wake)
         self._unwritten: list[_ShareChange] = []
         self._burials = 0
-        self._written = asyncio.Event()
-        self._written.set()
+        self.writes = False
+        """Whether changes are on their way to the persister."""
+        self._written: asyncio.Event | None = None
         around.start(self._load(before))
 
     # Waiting for records ------------------------------------------------------------------
+
+    # Of the requests that wait, one at a time is woken, the one that came first. When it has looked
+    # and there is more to acquire, the next one is woken. So one record does not wake a hundred
+    # members. A request that has looked since the position moved last is not woken: there was not
+    # enough for it.
 
     @property
     def position(self) -> int:
         return self.partition.high_watermark + self._wakes
 
     def add_waiter(self, event: asyncio.Event) -> None:
-        self.partition.add_waiter(event)
-        self._waiters[event] = None
+        if not self._waiters:
+            self.partition.add_waiter(self._log_moved)
+        self._waiters[event] = self.position
 
     def remove_waiter(self, event: asyncio.Event) -> None:
-        self.partition.remove_waiter(event)
         self._waiters.pop(event, None)
+        if not self._waiters:
+            self.partition.remove_waiter(self._log_moved)
+        if event is self._woken:
+            # It looks right now, or its client is gone.
+            self._woken = None
+            asyncio.get_running_loop().call_soon(self._wake_next)
 
     def wake(self) -> None:
-        """Let waiting requests look again."""
+        """Let waiting requests look again, if there may be something to acquire."""
         self._wakes += 1
-        for event in self._waiters:
-            event.set()
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._woken is not None or not self._has_more():
+            return
+        for event, seen in self._waiters.items():
+            if seen != self.position:
+                self._woken = event
+                event.set()
+            break
+
+    def _has_more(self) -> bool:
+        """Whether a request that looks now may acquire something."""
+        records, log = self.records, self.partition
+        if records is None or self._is_read or self.closed:
+            return False
+        settings = self._around.settings(self.group_id)
+        committed = settings.isolation_level == READ_COMMITTED
+        end_offset = log.last_stable_offset if committed else log.high_watermark
+        return records.next_offset < end_offset and records.may_acquire(settings.max_record_locks)
 
     # Life ---------------------------------------------------------------------------------
 
@@ -173,20 +223,20 @@ class SharePartition:
             return False
         return records.next_lock_ms is None
 
-    @property
-    def writes(self) -> bool:
-        """Whether changes are on their way to the persister."""
-        return not self._written.is_set()
-
     async def written(self) -> None:
-        """Wait until no change is on its way to the persister."""
-        await self._written.wait()
+        """Wait until no change is on its way to the persister. It is closed, so there are no new
+        ones."""
+        if self.writes:
+            self._written = self._written or asyncio.Event()
+            await self._written.wait()
 
     def close(self, error: ApiError | None = None) -> None:
         """Give it up. Changes that are on their way to the persister are still answered."""
         self.closed = True
         self.error = error
-        self.wake()
+        self._wakes += 1
+        for event in self._waiters:
+            event.set()
 
     async def _load(self, before: SharePartition | None) -> None:
         if before is not None:
@@ -288,11 +338,10 @@ class SharePartition:
     def end_reading(self) -> int:
         """Let others read. Returns by how much the position has moved because they wait for it."""
         self._is_read = False
-        if not self._is_missed:
-            return 0
-        self._is_missed = False
-        self.wake()
-        return 1
+        missed, self._is_missed = self._is_missed, False
+        self._wakes += missed
+        self._wake_next()
+        return int(missed)
 
     def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
         """The offset to read from, and the last one that is needed to acquire `max_records`."""
@@ -317,6 +366,7 @@ class SharePartition:
         acquired = self.records.acquire(asked, read_from, found)
         if aborted:
             self._write(self.records.archive(aborted))
+            self._wakes += 1
             acquired = without(acquired, aborted)
         if self._around.counts.listeners:
             for one in acquired:
@@ -331,6 +381,7 @@ class SharePartition:
         """Records below `offset` are gone from the log."""
         assert self.records is not None
         self._write(self.records.log_start_moved(offset))
+        self._wakes += 1
 
     # Acknowledgements and locks -----------------------------------------------------------
 
@@ -394,7 +445,7 @@ class SharePartition:
             return durable
         self._unwritten.append(change)
         if not self.writes:
-            self._written.clear()
+            self.writes = True
             self._around.start(self._write_all())
         self._moved(self)
         return durable
@@ -403,7 +454,8 @@ class SharePartition:
         changes: list[_ShareChange] = []
         try:
             while self._unwritten:
-                changes, self._unwritten = self._unwritten, []
+                count = self._fit_together()
+                changes, self._unwritten = self._unwritten[:count], self._unwritten[count:]
                 error = None
                 try:
                     await self._persist([change.write for change in changes])
@@ -417,8 +469,19 @@ class SharePartition:
                 if not change.durable.done():
                     change.durable.set_result(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
-            self._written.set()
+            self.writes = False
+            if self._written is not None:
+                self._written.set()
         self._around.settled(self)
+
+    def _fit_together(self) -> int:
+        """How many of the changes are written at once, so that no turn of the loop takes long."""
+        left = WRITE_BATCHES_MAX
+        for at, change in enumerate(self._unwritten):
+            left -= len(change.write.batches)
+            if left < 0 and at:
+                return at
+        return len(self._unwritten)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:
         last = writes[-1]
@@ -445,7 +508,8 @@ class SharePartition:
                     self._tell_released(change.write, "released")
             else:
                 self._tell(records.undo(change.write))
-            change.durable.set_result(error)
+            if not change.durable.done():  # else its client is gone, and with it who has waited
+                change.durable.set_result(error)
         self._bury()
         self._moved(self)
         if error is not None and error.code in _GONE:
@@ -476,6 +540,11 @@ class SharePartition:
     def _tell(self, finished: Iterable[FinishedRecords]) -> None:
         for one in finished:
             accepted = one.end is DeliveryEnd.ACCEPTED
+            count = one.last_offset - one.first_offset + 1
+            if accepted:
+                self._around.counts.accepted += count
+            else:
+                self._around.counts.archived[one.end] += count
             what, why = ("accepted", "") if accepted else ("archived", one.end.value)
             self._around.counts.tell(
                 self._event(one.first_offset, one.last_offset, what, why, one.delivery_count)

@@ -41,7 +41,6 @@ from groupd.coordinator.share_partitions.share_sessions import (
     ShareSessions,
     ShareTarget,
 )
-from groupd.coordinator.share_partitions.views import SharePartitionView, share_partitions_of
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, NO_SESSION_EPOCH, TargetKey
@@ -132,10 +131,6 @@ class ShareRequests:
             self._own_settings[group_id] = settings_of(self._config, overrides)
         else:
             self._own_settings.pop(group_id, None)
-
-    def view(self, group_id: str) -> Steps[list[SharePartitionView]]:
-        """The share-partitions of a group that are loaded here, by topic and partition."""
-        return share_partitions_of(self.leaders, group_id)
 
     def forget_group(self, group_id: str) -> None:
         """Forget what is not durable of a group, its sessions and locks, as a leader that dies."""

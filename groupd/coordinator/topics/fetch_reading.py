@@ -50,12 +50,19 @@ class LogPart(Struct, frozen=True):
 
 
 async def read_log(
-    log: ReadableLog, offset: int, max_bytes: int, isolation_level: int, *, whole_first: bool
+    log: ReadableLog,
+    offset: int,
+    max_bytes: int,
+    isolation_level: int,
+    *,
+    whole_first: bool,
+    may_cut: bool = True,
 ) -> LogPart:
     """Read from `offset` on, at most `max_bytes`: below the high watermark or, for READ_COMMITTED,
     below the last stable offset. As in Kafka the batch at the limit is cut, which clients expect;
-    with `whole_first` the first batch is always whole. Raises LogError, and ApiError
-    OFFSET_OUT_OF_RANGE, also if the records were deleted while they were read."""
+    with `whole_first` the first batch is always whole. `may_cut` False: whole batches only, which
+    may also be fewer than there is room for. Raises LogError, and ApiError OFFSET_OUT_OF_RANGE,
+    also if the records were deleted while they were read."""
     start_offset, high_watermark = log.start_offset, log.high_watermark
     stable_offset = log.last_stable_offset
     if not start_offset <= offset <= log.next_offset:
@@ -64,7 +71,9 @@ async def read_log(
     end_offset = stable_offset if committed else high_watermark
     records, next_offset, cut, exhausted_at = b"", offset, False, -1
     if offset < end_offset:
-        records, next_offset, cut = await _batches(log, offset, end_offset, max_bytes, whole_first)
+        records, next_offset, cut = await _batches(
+            log, offset, end_offset, max_bytes, whole_first, may_cut
+        )
         if committed and offset < log.start_offset:
             # Deleted during the read, together with what was known of aborted transactions.
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -83,7 +92,12 @@ async def read_log(
 
 
 async def _batches(
-    log: ReadableLog, offset: int, end_offset: int, limit: int, whole_first: bool
+    log: ReadableLog,
+    offset: int,
+    end_offset: int,
+    limit: int,
+    whole_first: bool,
+    may_cut: bool,
 ) -> tuple[bytes, int, bool]:
     """Batches below `end_offset`, the offset after the last whole one, and whether the limit has
     held something back."""
@@ -100,6 +114,8 @@ async def _batches(
         payloads += found
         size += sum(map(len, found))
         next_offset = parse_header(found[-1]).next_offset
+        if not may_cut:
+            break  # one more reading would only be for a batch that is cut
     cut = next_offset < end_offset or size > limit
     if not payloads or (not whole_first and len(payloads[0]) > limit):
         return b"", offset, cut

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.json import encode
 
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, ToolLog
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.pipeline.errors import PipelineError
@@ -48,12 +48,12 @@ class Sink(Protocol):
         GeneratorError if the store or the directory is not empty."""
         ...
 
-    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+    async def begin_log(self, log: ToolLog, partitions: int) -> None:
         """Called before the first write to a log besides the offsets log."""
         ...
 
     async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
     ) -> None:
         """Takes all batches of one partition of a log, in order."""
         ...
@@ -80,13 +80,13 @@ class StoreSink:
             await self._store.put_topic(StoredTopic(topic.topic_id, topic.name, topic.partitions))
         await self._store.next_producer_ids(producer_ids)
 
-    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+    async def begin_log(self, log: ToolLog, partitions: int) -> None:
         resource, name, key = log.shards_key
         await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
         await self._store.open_many([log.store_name(number) for number in range(partitions)])
 
     async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
     ) -> None:
         name = log.store_name(partition)
         epoch = (await self._store.open(name)).owner_epoch
@@ -136,11 +136,11 @@ class SegmentSink:
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
         write_topics(self._root, [(one.name, one.topic_id, one.partitions) for one in topics])
 
-    async def begin_log(self, log: CoordinatorLog, partitions: int) -> None:
+    async def begin_log(self, log: ToolLog, partitions: int) -> None:
         pass  # a directory is made for each partition that has records
 
     async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: CoordinatorLog = OFFSETS_LOG
+        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
     ) -> None:
         with SegmentWriter(self._root, partition, log=log) as writer:
             for batch in batches:

@@ -25,6 +25,7 @@ from groupd.storage.units import Unit
 from tests.simulator.cluster.database import Database
 from tests.simulator.cluster.process import LEASE_MS
 from tests.simulator.logs import captured_log
+from tests.simulator.shares.faults import ShareFaults
 from tests.simulator.shares.ledger import Acknowledged, Place, ShareLedger
 from tests.simulator.shares.member import ShareMemberClient
 from tests.simulator.shares.network import ClientConnection, ShareNetwork
@@ -82,7 +83,6 @@ class ShareSimulation:
         self.lock_ms = world.random.choice([1000, 2000, 5000])
         self.config = self._draw_config()
         self.faults_ms = world.random.choice([10_000, 20_000, 40_000])
-        self.fault_every_ms = world.random.choice([400, 2000, 6000])
         self.produce_every_ms = world.random.choice([50, 200, 1000])
         self.work_max_ms = world.random.choice([20, 500, self.lock_ms])
         self.database = Database(world, LEASE_MS)
@@ -106,6 +106,7 @@ class ShareSimulation:
             for group_id in self.group_ids
             for number in range(world.between(1, 4))
         ]
+        self.faults = ShareFaults(self)
         self.log = captured_log()
         world.after_step = self._check
         self._openers: dict[tuple[int, str], ClientConnection] = {}
@@ -247,36 +248,9 @@ class ShareSimulation:
         asked = ProduceTopic(topic.name, topic.topic_id, (ProducePartition(partition, batch),))
         self.network.send(connection, ProduceRequest((asked,)), 13, lambda reply: None)
 
-    # Faults
+    # Life of the nodes
 
-    def _fault(self) -> None:
-        world = self.world
-        if self.healed:
-            return
-        world.after(world.between(50, 2 * self.fault_every_ms), self._fault)
-        world.random.choice(
-            [
-                self._kill,
-                self._stop,
-                self._freeze,
-                self._cut,
-                self._lose,
-                self._slow,
-                self._jump,
-                self._database_away,
-                self._drain,
-                self._drain,
-                self._churn,
-                self._churn,
-                self._churn,
-            ]
-        )()
-
-    def _some(self) -> Node | None:
-        alive = list(self.nodes.values())
-        return self.world.random.choice(alive) if alive else None
-
-    def _start_node(self, node_id: int) -> None:
+    def start_node(self, node_id: int) -> None:
         if node_id not in self.nodes:
             self.world.trace("starts", node_id)
             self.nodes[node_id] = Node(self, node_id, self._config_of(node_id), alone=self.alone)
@@ -284,84 +258,13 @@ class ShareSimulation:
     def _config_of(self, node_id: int) -> CoordinatorConfig:
         return replace(self.config, node_id=node_id)
 
-    def _gone(self, node: Node) -> None:
+    def gone(self, node: Node) -> None:
         """A life of a node is over; another one begins soon."""
         node.kill()
         if self.nodes.get(node.node_id) is node:
             del self.nodes[node.node_id]
             delay_ms = 100 if self.healed else self.world.between(0, RESTART_MAX_MS)
-            self.world.after(delay_ms, self._start_node, node.node_id)
-
-    def _kill(self) -> None:
-        if (node := self._some()) is not None:
-            self.world.trace("is killed", node.node_id)
-            self._gone(node)
-
-    def _stop(self) -> None:
-        node = self._some()
-        if node is not None and node.serving and not node.stopping:
-            self.world.trace("stops", node.node_id)
-            node.stop(lambda: self._gone(node))
-
-    def _freeze(self) -> None:
-        if (node := self._some()) is not None:
-            for_ms = self.world.between(10, 2 * LEASE_MS)
-            self.world.trace("is frozen", node.node_id, for_ms)
-            node.loop.freeze(for_ms)
-
-    def _cut(self) -> None:
-        if (node := self._some()) is not None:
-            for_ms = self.world.between(100, 2 * LEASE_MS)
-            self.world.trace("is cut off", node.node_id, for_ms)
-            node.session.cut = True
-            self.world.after(for_ms, lambda: setattr(node.session, "cut", False))
-
-    def _lose(self) -> None:
-        if (node := self._some()) is not None:
-            node.session.lost_chance = self.world.random.choice([0.0, 0.05, 0.2])
-            self.world.trace("loses", node.node_id, node.session.lost_chance)
-
-    def _slow(self) -> None:
-        if (node := self._some()) is not None:
-            node.session.slow_ms = self.world.random.choice([2, 50, 300])
-            self.world.trace("is slow", node.node_id, node.session.slow_ms)
-
-    def _jump(self) -> None:
-        if (node := self._some()) is not None:
-            node.clock.wall_jump_ms += self.world.between(-10_000, 10_000)
-            self.world.trace("wall clock jumps", node.node_id)
-
-    def _database_away(self) -> None:
-        if self.database.up:
-            for_ms = self.world.between(100, 2 * LEASE_MS)
-            self.world.trace("database is away", for_ms)
-            self.database.up = False
-            self.world.after(for_ms, lambda: setattr(self.database, "up", True))
-
-    def _drain(self) -> None:
-        """Let units move."""
-        row = self.database.tables.nodes.get(self.world.random.choice(self.node_ids))
-        if row is not None:
-            row.draining = not row.draining
-            self.world.trace("drains" if row.draining else "resumes", row.facts.node_id)
-            self.database.changed()
-
-    def _churn(self) -> None:
-        """Something happens to a member."""
-        world = self.world
-        member = world.random.choice(self.members)
-        if not member.running:
-            member.start()
-            return
-        what = world.random.choice(["die", "leave", "freeze", "reconnect"])
-        if what == "freeze":
-            member.freeze(world.between(100, 2 * self.lock_ms))
-        elif what == "die":
-            member.die()
-        elif what == "leave":
-            member.leave()
-        else:
-            member.reconnect()
+            self.world.after(delay_ms, self.start_node, node.node_id)
 
     # Phases
 
@@ -383,12 +286,12 @@ class ShareSimulation:
     def _run(self) -> Result:
         world = self.world
         for node_id in self.node_ids:
-            self._start_node(node_id)
+            self.start_node(node_id)
         for member in self.members:
             world.after(world.between(0, 3000), self._first_start, member)
         world.after(0, self._watch_nodes)
         self._produce()
-        world.after(world.between(0, 5000), self._fault)
+        world.after(world.between(0, 5000), self.faults.begin)
         world.run_until(self.faults_ms)
         self._heal()
         settled_ms = self._settle()
@@ -411,7 +314,7 @@ class ShareSimulation:
         """A node that cannot start ends, and is started again."""
         for node in list(self.nodes.values()):
             if node.failed:
-                self._gone(node)
+                self.gone(node)
         self.world.after(POLL_MS, self._watch_nodes)
 
     def _heal(self) -> None:
@@ -420,12 +323,12 @@ class ShareSimulation:
         for node in list(self.nodes.values()):
             node.session.cut, node.session.lost_chance, node.session.slow_ms = False, 0.0, 5
             if node.stopping:
-                self._gone(node)
+                self.gone(node)
         for row in self.database.tables.nodes.values():
             row.draining = False
         self.database.changed()
         for node_id in self.node_ids:
-            self._start_node(node_id)
+            self.start_node(node_id)
         for member in self.members:
             member.frozen = False
             if not member.running:
@@ -489,10 +392,9 @@ class ShareSimulation:
         self.world.trace("---- all is over")
         self.ledger.at_rest = True
         for node in list(self.nodes.values()):
-            self._gone(node)
+            self.gone(node)
         self.world.run_until(self.world.now_ms + REST_MS)
-        if why := self._unsettled():
-            raise Violation(f"not at rest: {why}")
+        self._settle()
 
 
 def simulate_shares(seed: int, *, verbose: bool = False) -> Result:

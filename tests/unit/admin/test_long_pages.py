@@ -75,7 +75,7 @@ class Pages:
         work = cast("LongWork", self.work)
         watch = LagWatch(bench.broker, Mock(), bench.clock, work, bench.broker.config)
         self.routes = GroupRoutes(
-            bench.broker, work, lambda topic, number: (0, 10), watch, Mock(), None
+            bench.broker, work, lambda topic, number: (0, 10), watch, Mock(), None, Mock()
         )
         self.state = bench.shard.shard.state
         self.offsets = bench.shard.shard.offsets.store

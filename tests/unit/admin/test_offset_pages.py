@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -190,7 +191,7 @@ async def test_the_last_moves_are_503_while_the_store_is_away() -> None:
     moves = (await Page.made()).moves
     broker, work = moves.bench.broker, moves.work
     watch = LagWatch(broker, moves.ends, moves.bench.clock, work, AdminSettings())
-    routes = GroupRoutes(broker, work, lambda topic, number: None, watch, moves.own, None)
+    routes = GroupRoutes(broker, work, lambda topic, number: None, watch, moves.own, None, Mock())
     request = HttpRequest(("groups", GROUP, "moves"), {})
     assert (await moves.done(routes(request))).status == 200
     moves.bench.store.fail_next_read()

@@ -38,6 +38,7 @@ class Shown:
         self.sequence = 1
         self.round = 1
         self.state = "Stable"
+        self.type = "consumer"
         self.group: Any = {"members": []}
         self.indented = False
         self.refusal: HttpReply | None = None
@@ -54,7 +55,9 @@ class Shown:
             case ("events",):
                 return compact([{"sequence": self.sequence}])
             case ("lag",):
-                return compact({"round": self.round, "state": self.state})
+                return compact({"round": self.round, "state": self.state, "type": self.type})
+            case ("share",):
+                return compact({"partitions": []})
             case ("configs",):
                 return as_json([{"name": "a", "value": "b\nc"}])
             case _:
@@ -99,6 +102,15 @@ async def test_a_picture_is_made_after_events_and_rounds_and_while_the_group_wai
     shown.state = "Stable"
     assert await shown.look() is not None
     assert await shown.look() is None
+
+
+@pytest.mark.parametrize("group_type", ["consumer", "share"])
+async def test_only_a_share_group_has_the_part_about_its_records(group_type: str) -> None:
+    shown = Shown()
+    shown.type = group_type
+    found = await shown.look()
+    assert found is not None
+    assert ("share" in found[1]) is (group_type == "share")
 
 
 @pytest.mark.parametrize(

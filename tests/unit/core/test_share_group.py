@@ -215,7 +215,7 @@ def asked_twice() -> Shard:
 
 def test_members_get_partitions_only_once_no_call_can_begin_their_state_anew() -> None:
     """What members had acknowledged after the first answer would be lost with the second call,
-    which has a higher state epoch or another start offset (seed 46 of the simulator)."""
+    which has a higher state epoch or another start offset (the simulator has found it)."""
     shard = asked_twice()
     assert shard.answer().records == []
     assert not shard.group().initialized

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
@@ -24,6 +24,7 @@ from groupd.coordinator.admin.collectors import (
 from groupd.coordinator.admin.lag_metrics import LagCollector
 from groupd.coordinator.admin.metrics import make_registry
 from groupd.coordinator.admin.rates import Beginning
+from groupd.coordinator.admin.share_metrics import ShareRequestsMetrics
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.cluster.metrics import MembershipCollector, PeerCollector
@@ -44,6 +45,7 @@ from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.security.security import Security
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.handshakes import Handshakes
+from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_state.coordinator import ShareCoordinator
 from groupd.coordinator.topics.telemetry import ClientMetrics, Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
@@ -108,6 +110,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             PeerCollector(peers),
             MembershipCollector(cast(Any, member)),
             lag_collector(config),
+            share_metrics(config),
         ]
         registry: CollectorRegistry = make_registry(
             broker, connections, transactions, more, Beginning(broker.clock)
@@ -136,6 +139,19 @@ def lag_collector(config: CoordinatorConfig) -> LagCollector:
     group_lag.totals.add(("t", 0), stopped)
     watch.bounds = {"t": {0: Bounds(0, 2)}}
     return LagCollector(broker, watch, 100)
+
+
+def share_metrics(config: CoordinatorConfig) -> ShareRequestsMetrics:
+    """Those of a node that leads one share-partition."""
+    share = Mock(group_id="g", lock_timeouts=1, records=Mock(in_flight=2, start_offset=3))
+    share.partition = Mock(topic_id=b"t" * 16, partition=0)
+    leaders = MagicMock(all=lambda: [share], __len__=lambda _: 1)
+    sessions = MagicMock(partitions=1, __len__=lambda _: 1)
+    shares = Mock(leaders=leaders, sessions=sessions, counts=ShareCounts())
+    topic = Mock()
+    topic.name = "t"
+    broker = Mock(config=config, image=Mock(by_id={share.partition.topic_id: topic}))
+    return ShareRequestsMetrics(shares, broker, 100)
 
 
 async def never() -> int:

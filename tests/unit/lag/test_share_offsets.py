@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.types import OutsideCall, RequestContext
+from groupd.coordinator.lag import share_offsets
 from groupd.coordinator.lag.growth import Bounds
 from groupd.coordinator.lag.share_offsets import ASKED_AT_ONCE, ShareOffsets, first_error
 from groupd.coordinator.persister import ShareStateRequest
@@ -162,3 +163,37 @@ def test_the_first_error_counts() -> None:
     good, bad = ShareStateResult(0), ShareStateResult(1, ErrorCode.FENCED_STATE_EPOCH)
     for results, code in (((good,), ErrorCode.NONE), ((good, bad), bad.error)):
         assert first_error(ShareStateReply([ShareStateTopic(TOPIC_ID, results)])) is code
+
+
+async def test_the_start_offsets_of_the_last_hour(bench: Bench, world: World) -> None:
+    for minute in range(3):
+        world.summaries = {0: at(10 * minute, 5), 1: at(7, 0)}
+        await world.positions()
+        bench.clock.advance(60_000)
+    assert (world.offsets.starts("g", "t", 0) or [])[-4:] == [0, 10, 20, None]
+    assert (world.offsets.starts("g", "t", 1) or [])[-4:] == [7, 7, 7, None]
+    assert world.offsets.starts("g", "t", 2) is None
+
+
+async def test_start_offsets_make_room_only_when_they_are_old(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_offsets, "STARTS_MAX", 1)
+    world.summaries = {0: at(1, 0), 1: at(2, 0)}
+    await world.positions()
+    assert world.offsets.starts("g", "t", 1) is None
+    world.summaries = {1: at(2, 0)}
+    bench.clock.advance(60 * 60_000)
+    await world.positions()
+    assert world.offsets.starts("g", "t", 0) is None
+    assert (world.offsets.starts("g", "t", 1) or [])[-1] == 2
+
+
+async def test_a_start_offset_that_moves_over_finished_records_is_no_commit(
+    bench: Bench, world: World
+) -> None:
+    world.summaries = {0: at(10, 5)}
+    first = await world.positions()
+    bench.clock.advance(1000)
+    world.summaries = {0: at(15, 0)}
+    assert await world.positions() == first

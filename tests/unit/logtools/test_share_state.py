@@ -13,7 +13,7 @@ from groupd.coordinator.logtools.entries import LogToolError, entries_of
 from groupd.coordinator.logtools.exporting import ExportOptions, export_log
 from groupd.coordinator.logtools.findings import Counts, Finding
 from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
-from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.logs import LOGS, SHARE_STATE_LOG
 from groupd.coordinator.logtools.record_json import id_text
 from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
@@ -25,9 +25,14 @@ from groupd.coordinator.logtools.share_state import (
 from groupd.coordinator.logtools.topic_ids import ForeignTopic
 from groupd.coordinator.logtools.verify import verify_segments, verify_store
 from groupd.protocol.records.batch_builder import encode_batch
-from groupd.protocol.records.share_state_records import encode_record
+from groupd.protocol.records.schema import (
+    ShareGroupStatePartitionsValue,
+    ShareGroupTargetMemberValue,
+)
+from groupd.protocol.records.share_state_records import decode_record, encode_record
 from groupd.storage.log import StoredTopic
 from groupd.storage.open import create_reader, create_store
+from tests.support.share_state_logs import PARTITIONS, coordinator_at_random
 from tests.unit.logtools.harness import (
     HOME,
     ORDERS_ID,
@@ -35,6 +40,7 @@ from tests.unit.logtools.harness import (
     G,
     batch,
     classic,
+    make_store,
     pair,
     write_segment,
 )
@@ -44,6 +50,7 @@ from tests.unit.logtools.share_logs import (
     fill_state,
     home_of,
     no_state,
+    share_group,
     snapshot,
     state_batch,
     update,
@@ -131,6 +138,19 @@ def test_a_sound_log_has_no_findings(tmp_path: Path) -> None:
     counts = verify_segments(tmp_path, None, found.append)
     assert found == []
     assert (counts.logs, counts.records, counts.share_partitions) == (1, 11, 1)
+
+
+def test_what_the_coordinator_writes_is_sound(tmp_path: Path) -> None:
+    bench = coordinator_at_random(1)
+    homes = {home_of(key) for key, _ in bench.log}
+    for home in homes:
+        mine = [record for record in bench.log if home_of(record[0]) == home]
+        write_state(tmp_path, home, state_batch(0, *mine))
+    found: list[Finding] = []
+    counts = verify_segments(tmp_path, None, found.append)
+    assert found == []
+    assert counts.share_partitions == PARTITIONS
+    assert counts.records == len(bench.log) > 300
 
 
 @pytest.mark.parametrize(
@@ -250,6 +270,42 @@ async def test_a_contradiction_is_not_taken_over(tmp_path: Path) -> None:
     write_state(tmp_path / "b", 7, state_batch(0, update(1, 3)))
     with pytest.raises(LogToolError, match=r"at offset 0: .* has updates and no snapshot"):
         await state_in(tmp_path / "b")
+
+
+async def test_a_share_group_is_sound_and_counted(tmp_path: Path) -> None:
+    await make_store(tmp_path, {HOME: [batch(0, *share_group())]})
+    findings, counts = await verified(tmp_path)
+    assert findings == []
+    assert (counts.groups, counts.records) == (1, 6)
+
+
+async def test_a_share_group_moves_with_the_ids_of_the_topics_here(tmp_path: Path) -> None:
+    write_segment(tmp_path / "k", HOME, batch(0, *share_group()))
+    write_state(tmp_path / "k", 7, state_batch(0, *LIFE))
+    store = create_store(None, tmp_path / "b")
+    await store.start()
+    await store.put_topic(StoredTopic(HERE_ID, "orders", 6))
+    tally = Tally()
+    kept = await latest_of(SegmentSource(tmp_path / "k"), frozenset(), tally)
+    state = await latest_state(SegmentSource(tmp_path / "k", SHARE_STATE_LOG), frozenset(), tally)
+    topics: dict[str, ForeignTopic] = {}
+    plan = await plan_import(kept, tally, topics, store, store.open_many, ImportOptions(), state)
+    await write_plan(plan, store)
+    await store.close()
+    assert plan.groups == {"share Stable": 1}
+    assert plan.count == 8
+    values = [one.record.value for one in next(iter(plan.records.values()))]
+    initialized = next(v for v in values if isinstance(v, ShareGroupStatePartitionsValue))
+    assert [one.topic_id for one in initialized.initialized] == [HERE_ID]
+    assert initialized.deleting == ((b"\xbb" * 16, "old"),)
+    target = next(v for v in values if isinstance(v, ShareGroupTargetMemberValue))
+    assert [one.topic_id for one in target.topics] == [HERE_ID]
+    moved_keys = [
+        decode_record(one.key, one.value)[0] for found in plan.state.values() for one in found
+    ]
+    assert [key.topic_id for key in moved_keys] == [HERE_ID] * 2
+    findings, counts = await verified(tmp_path / "b")
+    assert (findings, counts.groups, counts.share_partitions) == ([], 1, 1)
 
 
 async def moved(directory: Path, state: list[Kept], group: str) -> dict[int, list[StateRecord]]:

@@ -196,16 +196,16 @@ def test_a_lock_that_is_over_cannot_be_renewed() -> None:
 
 def test_locks_that_hold_nothing_do_not_pile_up() -> None:
     locks = RecordLocks()
-    kept = [RecordLock("ann", 1_000_000 - n, (), 1) for n in range(10)]
+    kept = [RecordLock("ann", 1_000_000 - n, n, 1) for n in range(10)]
     for lock in kept:
         locks.add(lock)
     for n in range(10 * EMPTY_LOCKS):
-        lock = RecordLock("bob", n, (), 2)
+        lock = RecordLock("bob", n, n, 2)
         locks.add(lock)
         locks.let_go(lock, 1)
         locks.let_go(lock, 1)
         assert len(locks) <= 2 * EMPTY_LOCKS + 2 * len(kept)
     assert locks.of_member("bob") == []
-    assert locks.of_member("ann") == kept
+    assert locks.of_member("ann") == kept[::-1]
     assert locks.next_ms() == 1_000_000 - 9
     assert locks.pop_over(1_000_000) == kept[::-1]

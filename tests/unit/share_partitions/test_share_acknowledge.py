@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.types import Resource
-from groupd.coordinator.share_partitions import acknowledging
+from groupd.coordinator.share_partitions import acknowledging, share_partition
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_fetch import (
     ACCEPT,
     GAP,
+    RECORD_LIMIT,
     REJECT,
     RELEASE,
     RENEW,
@@ -268,6 +269,26 @@ async def test_a_bug_is_answered_too(world, foo, member, monkeypatch):
     assert len(world.shares.leaders) == 0
 
 
+async def test_changes_of_many_batches_are_written_one_after_the_other(world, foo, monkeypatch):
+    monkeypatch.setattr(share_partition, "WRITE_BATCHES_MAX", 4)
+    await world.produce_records(12)
+    members = [world.connect(f"m{number}") for number in range(4)]
+    strict = {"max_records": 3, "acquire_mode": RECORD_LIMIT}
+    for member in members:
+        await member.fetch(0, (foo, 0), **strict)
+    world.persister.asked.clear()
+    waiters = [
+        member.ask_fetch(
+            1, acks={(foo, 0): [acked(3 * at, 3 * at + 2, ACCEPT, RELEASE, ACCEPT)]}, min_bytes=0
+        )
+        for at, member in enumerate(members)
+    ]
+    await world.settle()
+    assert all(waiter.reply is not None for waiter in waiters)
+    counts = [len(one.topics[0].partitions[0].batches) for one in world.persister.writes]
+    assert (len(counts), max(counts)) == (4, 3)
+
+
 async def test_a_client_that_goes_does_not_break_the_write(world, foo, member):
     """The wait for its reply is cancelled, but not what it waits for."""
     world.persister.released.clear()
@@ -293,7 +314,7 @@ async def test_an_offset_is_renewed_twice_in_a_request(world, foo, member):
 
 async def test_a_share_partition_is_loaded_after_the_writes_of_the_one_before(world, foo, member):
     """Both are written at the same leader epoch, so the persister takes a late write of the first
-    one, too (seed 37 of the simulator)."""
+    one, too (the simulator has found it)."""
     world.persister.released.clear()
     acking = member.send_acknowledge(1, {(foo, 0): [acked(0, 9)]})
     await world.settle()

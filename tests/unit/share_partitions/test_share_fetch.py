@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.slices import run_through
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.share_fetch import RECORD_LIMIT, REJECT, RELEASE
+from groupd.protocol.messages.share_fetch import RECORD_LIMIT, RELEASE
 from groupd.protocol.messages.share_state import ReadShareGroupStateRequest
 from tests.unit.share_partitions.share_world import (
     GROUP,
@@ -424,23 +423,6 @@ async def test_a_start_offset_behind_the_end(world, foo):
     await world.produce_records(3)
     await world.settle()
     assert acquired(waiter.reply) == [(5, 5, 1)]
-
-
-async def test_what_people_see(world, foo):
-    await world.produce_records(10)
-    member = world.connect()
-    await member.fetch(0, (foo, 0), (foo, 1))
-    await member.acknowledge(1, {(foo, 0): [acked(0, 1), acked(4, 4, REJECT)]})
-    views = run_through(world.shares.view(GROUP))
-    assert [(one.topic_id, one.partition) for one in views] == [(foo, 0), (foo, 1)]
-    assert (views[0].start_offset, views[0].end_offset, views[0].next_offset) == (2, 9, 10)
-    assert views[0].finished == 1
-    assert [(one.first_offset, one.last_offset, one.member_id) for one in views[0].ranges] == [
-        (2, 3, "m1"),
-        (4, 4, None),
-        (5, 9, "m1"),
-    ]
-    assert (views[1].start_offset, views[1].end_offset, views[1].ranges) == (0, -1, [])
 
 
 async def test_a_client_beyond_its_quota_acquires_nothing(world, foo):

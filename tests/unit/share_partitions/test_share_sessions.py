@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.types import Resource
-from groupd.coordinator.share_partitions import attempts
+from groupd.coordinator.share_partitions import reading
 from groupd.coordinator.share_partitions.reading import read_batches
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -371,7 +371,7 @@ async def test_a_lease_that_ends_while_records_are_read(world, foo, monkeypatch)
     member, other = world.connect(), world.connect("m2")
     await member.fetch(0, (foo, 0), max_wait_ms=0)
     await world.produce_records(10)
-    monkeypatch.setattr(attempts, "read_batches", read_slowly)
+    monkeypatch.setattr(reading, "read_batches", read_slowly)
     assert acquired(await member.fetch(1, max_wait_ms=0)) == []
     monkeypatch.undo()
     ownership.serves = serves

@@ -14,10 +14,10 @@ from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import (
     judgement_of,
     print_judgement,
-    print_lines,
-    wait_text,
+    print_waits,
     whole_group,
 )
+from groupd.coordinator.cli.groups.share import share_page
 from groupd.coordinator.cli.parse import show_time
 from groupd.coordinator.cli.tables import json_line, output_width, wrapped
 from groupd.coordinator.core.types import EventKind
@@ -86,6 +86,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
     first."""
     path = path_of(("groups", group))
     found = whole_group(admin, path)
+    found |= share_page(admin, path, found)
     stories = get(admin, f"{path}/rebalances")[:last]
     if as_json:
         for story in stories:
@@ -93,7 +94,7 @@ def why(group: str, last: int, admin: AdminPort, *, as_json: bool, wide: bool) -
         return
     print(f"{group}: {found['state']}")
     print_judgement(judgement_of(admin, path), wide=wide)
-    print_lines("waits for", [wait_text(entry) for entry in found["blocked"]], wide=wide)
+    print_waits(found, wide=wide)
     width = None if wide else output_width()
     for story in stories:
         print()

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.cli.command_errors import note
 from groupd.coordinator.cli.groups.flags import LogLocation
@@ -15,8 +16,10 @@ from groupd.coordinator.cli.groups.history_source import (
     open_source,
     past_state,
     run,
+    share_changes,
     time_of,
 )
+from groupd.coordinator.cli.groups.share import SHARE
 from groupd.coordinator.cli.parse import UsageError, show_time
 from groupd.coordinator.cli.tables import json_line, table
 from groupd.coordinator.history.changes import (
@@ -28,7 +31,7 @@ from groupd.coordinator.history.changes import (
     OffsetChange,
     who_moved,
 )
-from groupd.coordinator.history.replay import GroupLog, GroupState, changes
+from groupd.coordinator.history.replay import GroupLog, GroupState, changes, state_at
 
 COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committed", "log offset")
 
@@ -47,7 +50,12 @@ def show_offsets(
 
     async def read() -> tuple[str, GroupState]:
         async with open_source(place, group_id) as source:
-            return source.name, await past_state(source, group_id, at_ms, at_log_offset)
+            state = await past_state(source, group_id, at_ms, at_log_offset)
+        if state.group_type == SHARE:
+            if at_log_offset is not None:
+                raise UsageError("a share group has a log for each partition: name a time, --at")
+            state = replace(state, offsets=await _starts(place, group_id, at_ms))
+        return source.name, state
 
     log, state = run(read())
     if not state.offsets:
@@ -119,28 +127,54 @@ def show_history(
 
     async def read() -> int:
         async with open_source(place, group_id) as source:
-            return await _show(source, group_id, wanted, retention_ms, as_json)
+            return await _show(place, source, group_id, wanted, retention_ms, as_json)
 
     if not run(read()):
         note(f"no change of group {group_id} there")
 
 
+async def _starts(place: LogLocation, group_id: str, at_ms: int | None) -> list[CommittedOffset]:
+    """The start offsets of a share group at a time, by topic and partition."""
+    found: dict[tuple[str, int], CommittedOffset | None] = {}
+    async for change in share_changes(place, group_id, at_ms):
+        found[change.topic, change.partition] = change.after
+    return [one for _, one in sorted(found.items()) if one is not None]
+
+
 async def _show(
-    source: GroupLog, group_id: str, wanted: HistoryFilter, retention_ms: int, as_json: bool
+    place: LogLocation,
+    source: GroupLog,
+    group_id: str,
+    wanted: HistoryFilter,
+    retention_ms: int,
+    as_json: bool,
 ) -> int:
     extent = await extent_at(source, group_id, wanted.until_ms)
     earliest_ms = extent.earliest_ms
     if earliest_ms is not None and (wanted.since_ms is None or wanted.since_ms < earliest_ms):
         note(f"up to {show_time(earliest_ms)} the log is compacted: told from there on")
-    count = 0
+    count, commits = 0, False
     async for change in changes(source.batches(), group_id, extent, retention_ms=retention_ms):
-        if wanted.has(change):
-            count += 1
-            if as_json:
-                json_line(change_fields(group_id, change))
-            else:
-                print(change_line(change))
+        commits = commits or isinstance(change, OffsetChange)
+        count += _print(group_id, change, wanted, as_json)
+    if commits:
+        return count
+    state = await state_at(source.batches(), group_id, extent.cut_offset)
+    if state.group_type == SHARE:
+        async for moved in share_changes(place, group_id, wanted.until_ms):
+            count += _print(group_id, moved, wanted, as_json)
     return count
+
+
+def _print(group_id: str, change: Change, wanted: HistoryFilter, as_json: bool) -> bool:
+    """Prints a change if it is wanted; returns whether it is."""
+    if not wanted.has(change):
+        return False
+    if as_json:
+        json_line(change_fields(group_id, change))
+    else:
+        print(change_line(change))
+    return True
 
 
 def offset_fields(group_id: str, offset: CommittedOffset) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import UsageError, now_ms, parse_time, show_time
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
+from groupd.coordinator.history.changes import OffsetChange
 from groupd.coordinator.history.replay import (
     BeforeHistory,
     Extent,
@@ -24,7 +25,9 @@ from groupd.coordinator.history.replay import (
     extent_of,
     state_at,
 )
+from groupd.coordinator.history.share_starts import ShareStarts
 from groupd.coordinator.history.stream import UnreadableLog, header_of, split
+from groupd.coordinator.runtime.coordinator_types import SHARE_TOPIC
 from groupd.storage.log import LogError, LogState, StoreRefused
 from groupd.storage.open import create_reader
 from groupd.storage.reader import StoreReader
@@ -82,6 +85,7 @@ async def past_state(
     return await state_at(source.batches(), group_id, cut_offset)
 
 
+_SHARE_STATE_LOG = re.compile(re.escape(SHARE_TOPIC) + r"-\d+")
 _OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024
 
@@ -93,15 +97,44 @@ async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupL
         with open_cluster(place.bootstrap, place.command_config) as cluster:
             yield cluster_source(cluster, group_id)
         return
+    async with _open_reader(place) as reader:
+        yield await _store_source(reader, group_id)
+
+
+@asynccontextmanager
+async def _open_reader(place: LogLocation) -> AsyncIterator[StoreReader]:
     try:
         reader = create_reader(place.store, place.data_dir)
         await reader.start()
     except StoreRefused as error:
         raise UsageError(str(error)) from None
     try:
-        yield await _store_source(reader, group_id)
+        yield reader
     finally:
         await reader.close()
+
+
+async def share_changes(
+    place: LogLocation, group_id: str, until_ms: int | None
+) -> AsyncIterator[OffsetChange]:
+    """Yields the changes of a share group's start offsets, one log of the share coordinator after
+    the other: all those of a share-partition are in one log. Raises UsageError for a cluster, whose
+    brokers do not serve these logs to everybody."""
+    if place.bootstrap is not None:
+        raise UsageError(
+            f"{group_id} is a share group, whose start offsets can be read from a store only: "
+            "name it with --data-dir or --store"
+        )
+    async with _open_reader(place) as reader:
+        names = {one.topic_id: one.name for one in await reader.topics()}
+        for state in await reader.states():
+            if not _SHARE_STATE_LOG.fullmatch(state.name):
+                continue
+            starts = ShareStarts(group_id, names, pruned=state.start_offset > 0)
+            async for payload in _StoreSource(reader, state).batches():
+                for change in starts.changes(payload):
+                    if until_ms is None or change.time_ms <= until_ms:
+                        yield change
 
 
 async def _store_source(reader: StoreReader, group_id: str) -> GroupLog:

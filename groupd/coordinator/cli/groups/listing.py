@@ -11,6 +11,14 @@ from typing import Any
 from groupd.coordinator.admin.http_messages import path_of
 from groupd.coordinator.cli.admin_port import AdminPort, get, get_pages, nodes_of
 from groupd.coordinator.cli.groups.flags import GroupsWanted, Row
+from groupd.coordinator.cli.groups.share import (
+    given_up_lines,
+    poison_lines,
+    range_cells,
+    share_cells,
+    share_page,
+    share_waits,
+)
 from groupd.coordinator.cli.kafka.flags import asked_cluster
 from groupd.coordinator.cli.parse import now_ms
 from groupd.coordinator.cli.tables import json_line, or_dash, output_width, table_of, wrapped
@@ -31,9 +39,11 @@ FACTS = (
 
 
 def group_of_daemon(admin: AdminPort, group: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the group with its judgement, and its offsets; all pages of both."""
+    """Returns the group with its judgement, and its offsets; all pages of both. A share group has
+    its records in `share`."""
     path = path_of(("groups", group))
     found = {**whole_group(admin, path), **judgement_of(admin, path)}
+    found |= share_page(admin, path, found)
     return found, _whole_offsets(admin, f"{path}/offsets")
 
 
@@ -63,7 +73,11 @@ def show_group(found: Row, offsets: Row, *, as_json: bool, wide: bool) -> None:
     at_ms = offsets["now_ms"]
     _section("members", [member_cells(one, lag, at_ms) for one in found["members"]], wide)
     _section("partitions", [_partition(row, at_ms) for row in offsets["partitions"]], wide)
-    print_lines("waits for", [wait_text(entry) for entry in found.get("blocked", ())], wide=wide)
+    share = found.get("share")
+    if share is not None:
+        _section("held records", range_cells(share), wide)
+        _section("share-partitions", [share_cells(row) for row in share["partitions"]], wide)
+    print_waits(found, wide=wide)
     print_silent(found, wide=wide)
     if found.get("left_out"):
         print(f"\ntoo long to be shown whole: {', '.join(found['left_out'])}")
@@ -83,6 +97,18 @@ def print_judgement(found: Row, *, wide: bool) -> None:
     why = f" ({found['reason']})" if found["reason"] else ""
     for part in wrapped(f"judgement: {told}{why}", None if wide else output_width()):
         print(part)
+
+
+def print_waits(found: Row, *, wide: bool) -> None:
+    """Prints what the group waits for; of a share group also the records that were delivered again
+    and again, and those that were given up."""
+    waits, share = [wait_text(entry) for entry in found.get("blocked", ())], found.get("share")
+    if share is None:
+        print_lines("waits for", waits, wide=wide)
+        return
+    print_lines("waits for", [*waits, *share_waits(share)], wide=wide)
+    print_lines("delivered again and again", poison_lines(share), wide=wide)
+    print_lines("given up", given_up_lines(share), wide=wide)
 
 
 def print_silent(found: Row, *, wide: bool) -> None:
@@ -167,7 +193,7 @@ def member_cells(member: Row, lag: Mapping[str, Row], at_ms: int) -> dict[str, o
     offsets = lag.get(member["member_id"], {})
     return {
         "member": member["member_id"],
-        "instance": or_dash(member["instance_id"]),
+        "instance": or_dash(member.get("instance_id")),
         "client": or_dash(member["client_id"]),
         "host": or_dash(member["client_host"]),
         "state": member["state"] if "state" in member else _parked(member),

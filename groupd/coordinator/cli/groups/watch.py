@@ -24,6 +24,7 @@ from groupd.coordinator.cli.admin_port import AdminPort, NoAnswer, nodes_of, pag
 from groupd.coordinator.cli.command_errors import fail
 from groupd.coordinator.cli.groups.flags import Row
 from groupd.coordinator.cli.groups.listing import group_cells, member_cells, wait_text
+from groupd.coordinator.cli.groups.share import SHARE, poison_lines, share_waits
 from groupd.coordinator.cli.parse import now_ms
 from groupd.coordinator.cli.tables import table_lines
 from groupd.coordinator.lag.judgement import SEVERITY
@@ -67,9 +68,15 @@ def group_frame(found: Row, offsets: Row, size: FrameSize) -> Group:
     """One group: its members, what it waits for, and its next deadlines."""
     at_ms = offsets["now_ms"]
     lag = {member["member_id"]: member for member in offsets["members"]}
-    waits = [wait_text(entry) for entry in found["blocked"]]
+    waits, share = [wait_text(entry) for entry in found["blocked"]], found.get("share")
+    again = [] if share is None else poison_lines(share)
+    waits += [] if share is None else share_waits(share)
     due = sorted(found["deadlines"], key=lambda one: (one["in_ms"], one["member_id"]))
-    below = [*_lines("waits for", waits), *_lines("deadlines", [_deadline(one) for one in due])]
+    below = [
+        *_lines("waits for", waits),
+        *_lines("delivered again and again", again),
+        *_lines("deadlines", [_deadline(one) for one in due]),
+    ]
     room = max(1, size.lines - _FRAME_LINES - len(below))
     members = found["members"]
     cells = [member_cells(member, lag, at_ms) for member in members[:room]]
@@ -191,6 +198,8 @@ def _one_group(admin: AdminPort, group: str) -> Frame:
 
     def draw(size: FrameSize) -> Group:
         found = next(pages(admin, path, ANSWER_S))
+        if found["type"] == SHARE:
+            found["share"] = next(pages(admin, f"{path}/share", ANSWER_S))
         offsets = next(pages(admin, f"{path}/offsets", ANSWER_S))
         return group_frame(found, offsets, size)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
-from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, CoordinatorLog
+from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, ToolLog
 from groupd.coordinator.logtools.segments import SegmentWriter, log_name
 from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.protocol.records.batch import CorruptBatch, check, parse_header
@@ -44,7 +44,7 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
 
 
 def _copy(
-    leader: BlockingConnection, log: CoordinatorLog, partition: int, target: Path
+    leader: BlockingConnection, log: ToolLog, partition: int, target: Path
 ) -> tuple[int, int]:
     where = log_name(partition, log)
     offset, end = (

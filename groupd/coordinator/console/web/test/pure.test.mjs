@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const folder = await mkdtemp(join(tmpdir(), "console-test-"));
 after(() => rm(folder, { recursive: true }));
 const outfile = join(folder, "pure.mjs");
-const names = ["data/sse", "data/api", "data/groups", "data/poll", "data/session", "data/stream", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
+const names = ["data/sse", "data/api", "data/groups", "data/poll", "data/session", "data/stream", "format", "router", "ui/window", "ui/sort", "charts/matrix_data", "charts/sparkline", "charts/strip", "charts/timeline", "charts/lanes_data", "charts/ownership_data", "charts/utc", "pages/group/model", "pages/group/lag", "pages/group/share", "pages/offsets_form", "pages/offsets_rows", "pages/offsets_moves"];
 await build({
   stdin: { contents: names.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: process.cwd(), loader: "ts" },
   outfile,
@@ -24,6 +24,17 @@ globalThis.sessionStorage ??= { getItem: () => null, setItem: nobody, removeItem
   },
 });
 const it = await import(pathToFileURL(outfile).href);
+
+test("records of a share group that were delivered before and are not finished", () => {
+  const range = (first_offset, state, delivery_count, last_offset = first_offset) => ({ first_offset, last_offset, state, delivery_count });
+  const share = { partitions: [
+    { topic: "t", partition: 0, in_flight: [range(1, "acquired", 1), range(2, "acquired", 2)] },
+    { topic: "t", partition: 3, in_flight: [range(1000, "available", 3, 1999), range(2000, "archived", 5)] },
+  ] };
+  const rows = it.rangesOf(share);
+  assert.deepEqual(rows.map((one) => [one.partition, one.first_offset]), [[0, 1], [0, 2], [3, 1000], [3, 2000]]);
+  assert.deepEqual(rows.filter(it.isPoison).map(it.offsetsText), ["2", "1,000–1,999"]);
+});
 
 test("events come out whole, however the text is cut", () => {
   const text = ": keep-alive\n\nevent: snapshot\ndata: {\"a\":1}\ndata: 2\r\n\r\ndata:x\n\nid: 7\n\n";

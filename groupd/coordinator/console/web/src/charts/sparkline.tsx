@@ -25,18 +25,26 @@ export function path(values: (number | null)[], width: number, height: number): 
   return text;
 }
 
-export function Sparkline(props: { values: (number | null)[] | null; what: string; none: string }): JSX.Element {
+// `fromLeast`: the line stands on its least value instead of 0.
+export function Sparkline(props: {
+  values: (number | null)[] | null;
+  what: string;
+  none: string;
+  fromLeast?: boolean;
+}): JSX.Element {
   if (props.values === null) return <span class="soft spark-none">{props.none}</span>;
   const known = props.values.filter((one) => one !== null);
   if (known.length === 0) return <span class="soft spark-none">not known</span>;
   const first = known[0] as number;
   const last = known[known.length - 1] as number;
   const most = Math.max(...known);
+  const least = props.fromLeast ? Math.min(...known) : 0;
+  const drawn = props.values.map((one) => (one === null ? null : one - least));
   const label = `${props.what}: from ${exact(first)} to ${exact(last)}, at most ${exact(most)}`;
   return (
     <svg class="spark" width={WIDTH} height={HEIGHT} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
       <title>{`${props.what}: ${short(first)} → ${short(last)}, most ${short(most)}`}</title>
-      <path d={path(props.values, WIDTH, HEIGHT)} />
+      <path d={path(drawn, WIDTH, HEIGHT)} />
     </svg>
   );
 }

@@ -203,6 +203,51 @@ export interface ConfigEntry {
   source: string;
 }
 
+// Neighbouring records of a share group in one state. `held_ms` and `lock_left_ms`: null without a lock.
+export interface ShareRange {
+  first_offset: number;
+  last_offset: number;
+  state: string;
+  delivery_count: number;
+  member_id: string | null;
+  held_ms: number | null;
+  lock_left_ms: number | null;
+  write_pending: boolean;
+  why: string | null;
+}
+
+// What only the leader knows is null on other nodes.
+export interface SharePartition {
+  topic: string;
+  partition: number;
+  start_offset: number | null;
+  // Of the last hour, one a minute.
+  starts: (number | null)[] | null;
+  locked: number | null;
+  waiting: number | null;
+  finished: number | null;
+  lock_timeouts: number | null;
+  in_flight: ShareRange[];
+  left_out: number;
+}
+
+export interface ShareEvent {
+  timestamp_ms: number;
+  topic: string;
+  partition: number;
+  first_offset: number;
+  last_offset: number;
+  what: string;
+  why: string;
+  delivery_count: number;
+}
+
+export interface SharePage {
+  delivery_count_limit: number;
+  partitions: SharePartition[];
+  events: ShareEvent[];
+}
+
 export interface GroupSnapshot {
   version: number;
   group: Group;
@@ -210,6 +255,8 @@ export interface GroupSnapshot {
   offsets: Offsets;
   rebalances: Rebalance[];
   configs: ConfigEntry[];
+  // Only of share groups.
+  share?: SharePage;
 }
 
 export interface Limit {

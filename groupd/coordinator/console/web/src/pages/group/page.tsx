@@ -14,6 +14,7 @@ import { LookAt } from "./look_at.tsx";
 import { foldGroup, type GroupView, labelsOf } from "./model.ts";
 import { Picture } from "./picture.tsx";
 import { Rebalances } from "./rebalances.tsx";
+import { Share } from "./share.tsx";
 import { Members, Partitions } from "./tables.tsx";
 import { Waits } from "./waits.tsx";
 
@@ -102,6 +103,7 @@ function Sections(props: { view: GroupView }): JSX.Element {
           {!isSmall && picture}
           <Members view={view} labels={labels} />
         </div>
+        <Share view={view} labels={labels} />
         <Partitions view={view} labels={labels} />
         <Configs view={view} />
       </div>

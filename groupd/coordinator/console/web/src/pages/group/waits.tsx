@@ -17,6 +17,7 @@ const DEADLINES: Record<string, string> = {
   "consumer-target": "the target is computed for all who wait for it",
   "consumer-answer": "the next parked heartbeats are answered",
   "consumer-patience": "parked heartbeats are answered without the new target",
+  "share-session": "no heartbeat until then: the member is removed",
   "classic-session": "no heartbeat until then: the member is removed",
   "classic-join": "the rebalance goes on without members that have not joined",
   "classic-sync": "members that have not synchronized are removed",
