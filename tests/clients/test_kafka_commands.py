@@ -14,6 +14,7 @@ import pytest
 
 from groupd.coordinator.cli.main import main
 from tests.clients.conftest import TopicMaker
+from tests.clients.share import ShareGroup, ShareWay, accept_all
 from tests.clients.test_history import Member, now_committed, rewind
 from tests.support.admin import produce
 from tests.support.peer import Peer
@@ -95,6 +96,35 @@ def test_one_group(shop: Shop, member: Member) -> None:
     text = shop.run("groups", "describe", shop.group, "--wide").stdout
     assert "state: Stable" in text
     assert "last commit" not in text, "Kafka does not tell it"
+
+
+def test_a_share_group(shop: Shop, share_group: ShareGroup) -> None:
+    group = share_group.group_id
+    found = {(shop.topic, part, offset) for part in range(2) for offset in range(30)}
+    member = share_group.member(ShareWay("java"), [shop.topic])
+    accept_all(member, found)
+    (row,) = shop.run("groups", "list", "--filter", group, "--lag", "-o", "json").rows
+    assert row == {"group_id": group, "type": "share", "state": "Stable", "members": 1, "lag": 0}
+
+    def described() -> dict[str, Any]:
+        (shown,) = shop.run("groups", "describe", group, "--format", "json").rows
+        return shown
+
+    shown = described()
+    (who,) = shown["members"]
+    assert who["client_id"] == f"{group}-java-0"
+    assert who["owned"] == {shop.topic: [0, 1]}
+    assert (shown["protocol_name"], shown["group_epoch"]) == ("simple", who["member_epoch"])
+    rows = shown["offsets"]["partitions"]
+    assert [(row["end_offset"], row["lag"]) for row in rows] == [(30, 0)] * 2
+    assert [row["member_id"] for row in rows] == [who["member_id"]] * 2
+    assert all(0 <= row["committed_offset"] <= 30 for row in rows), "maybe one write behind"
+
+    member.close()
+    produce(shop.peer.bootstrap, {shop.topic: 2}, 10)
+    (row,) = shop.run("groups", "list", "--filter", group, "--lag", "-o", "json").rows
+    assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 10)
+    assert [row["lag"] for row in described()["offsets"]["partitions"]] == [5, 5]
 
 
 def test_a_group_that_is_not_there(shop: Shop) -> None:

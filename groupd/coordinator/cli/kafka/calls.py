@@ -53,6 +53,16 @@ from groupd.protocol.messages.offsets import (
     TopicErrors,
     commit_topic,
 )
+from groupd.protocol.messages.share_group import (
+    DescribedShareGroup,
+    DescribedShareMember,
+    DescribedShareOffset,
+    DescribeShareGroupOffsetsReply,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeReply,
+    ShareGroupDescribeRequest,
+    ShareOffsetsGroup,
+)
 
 _FETCH, _OFFSET_COMMIT, _OFFSET_FETCH = 4, 7, 5
 EARLIEST, LATEST = -2, -1
@@ -190,6 +200,25 @@ def delete_offsets(
     return dict.fromkeys(places, reply.error) if reply.error else _errors(reply.topics)
 
 
+def share_offsets(
+    connection: BlockingConnection, group_id: str
+) -> dict[TopicPartition, DescribedShareOffset]:
+    """Returns the start offsets of a share group, with their lag. Partitions whose start offset is
+    not known are absent: those from which nothing was acknowledged yet, and those that have an
+    error."""
+    request = DescribeShareGroupOffsetsRequest((ShareOffsetsGroup(group_id),))
+    reply: DescribeShareGroupOffsetsReply = connection.call(request)
+    (group,) = reply.groups
+    if group.error:
+        raise KafkaError(f"start offsets of {group_id} cannot be read: {group.error.name}")
+    return {
+        (topic.name, one.partition): one
+        for topic in group.topics
+        for one in topic.partitions
+        if not one.error and one.start_offset >= 0
+    }
+
+
 def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {}
     for name, number in places:
@@ -203,7 +232,7 @@ def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
 
 GROUPS_PER_REQUEST = 100
 """The most groups that one request describes."""
-_CLASSIC, _CONSUMER = "classic", "consumer"
+_CLASSIC, _CONSUMER, _SHARE = "classic", "consumer", "share"
 
 
 class FoundGroup(Struct, frozen=True):
@@ -229,7 +258,7 @@ class KafkaMember(Struct, frozen=True):
 
 
 class KafkaGroup(Struct, frozen=True):
-    """A group as its coordinator describes it. Only consumer groups have epochs. The assignor of a
+    """A group as its coordinator describes it. Classic groups have no epochs. The assignor of a
     classic group is its protocol."""
 
     group_id: str
@@ -257,12 +286,15 @@ def list_groups(connection: BlockingConnection) -> dict[str, FoundGroup]:
 def describe_groups(
     connection: BlockingConnection, groups: Sequence[FoundGroup]
 ) -> dict[str, KafkaGroup]:
-    """Describes the classic and consumer groups among `groups`, by id. Groups of other types, and
-    groups that were deleted meanwhile, are absent. This broker must coordinate all of them."""
+    """Describes the classic, consumer and share groups among `groups`, by id. Groups of other
+    types, and groups that were deleted meanwhile, are absent. This broker must coordinate all of
+    them."""
     consumer = [one.group_id for one in groups if one.group_type == _CONSUMER]
+    share = [one.group_id for one in groups if one.group_type == _SHARE]
     classic = [one.group_id for one in groups if one.group_type in (_CLASSIC, None)]
     return {
-        **_described(connection, ConsumerGroupDescribeRequest, consumer, _consumer_group),
+        **_described(connection, ConsumerGroupDescribeRequest, consumer, _epoch_group),
+        **_described(connection, ShareGroupDescribeRequest, share, _epoch_group),
         **_described(connection, DescribeGroupsRequest, classic, _classic_group),
     }
 
@@ -275,9 +307,8 @@ def _described(
 ) -> dict[str, KafkaGroup]:
     found = {}
     for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
-        reply: DescribeGroupsReply | ConsumerGroupDescribeReply = connection.call(
-            request(tuple(group_ids[start : start + GROUPS_PER_REQUEST]))
-        )
+        reply: DescribeGroupsReply | ConsumerGroupDescribeReply | ShareGroupDescribeReply
+        reply = connection.call(request(tuple(group_ids[start : start + GROUPS_PER_REQUEST])))
         for one in reply.groups:
             if one.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
                 raise KafkaError(f"group {one.group_id}: {one.error.name}")
@@ -300,11 +331,11 @@ def _classic_group(group: DescribedGroup) -> KafkaGroup:
     return KafkaGroup(group.group_id, _CLASSIC, group.state, group.protocol_data, tuple(members))
 
 
-def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
+def _epoch_group(group: DescribedConsumerGroup | DescribedShareGroup) -> KafkaGroup:
     members = [
         KafkaMember(
             one.member_id,
-            one.instance_id,
+            None if isinstance(one, DescribedShareMember) else one.instance_id,
             one.client_id,
             one.client_host,
             {topic.topic_name: topic.partitions for topic in one.assignment},
@@ -314,7 +345,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
     ]
     return KafkaGroup(
         group.group_id,
-        _CONSUMER,
+        _SHARE if isinstance(group, DescribedShareGroup) else _CONSUMER,
         group.state,
         group.assignor_name,
         tuple(members),
