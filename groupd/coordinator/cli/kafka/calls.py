@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -54,6 +54,10 @@ from groupd.protocol.messages.offsets import (
     commit_topic,
 )
 from groupd.protocol.messages.share_group import (
+    AlteredShareOffsets,
+    AlteredShareTopic,
+    AlterShareGroupOffsetsReply,
+    AlterShareGroupOffsetsRequest,
     DescribedShareGroup,
     DescribedShareMember,
     DescribedShareOffset,
@@ -62,6 +66,7 @@ from groupd.protocol.messages.share_group import (
     ShareGroupDescribeReply,
     ShareGroupDescribeRequest,
     ShareOffsetsGroup,
+    ShareOffsetsTopic,
 )
 
 _FETCH, _OFFSET_COMMIT, _OFFSET_FETCH = 4, 7, 5
@@ -201,12 +206,18 @@ def delete_offsets(
 
 
 def share_offsets(
-    connection: BlockingConnection, group_id: str
+    connection: BlockingConnection,
+    group_id: str,
+    places: Collection[TopicPartition] | None = None,
 ) -> dict[TopicPartition, DescribedShareOffset]:
-    """Returns the start offsets of a share group, with their lag. Partitions whose start offset is
-    not known are absent: those from which nothing was acknowledged yet, and those that have an
-    error."""
-    request = DescribeShareGroupOffsetsRequest((ShareOffsetsGroup(group_id),))
+    """Returns the start offsets of a share group, with their lag. `places` None: of all its
+    partitions. Partitions whose start offset is not known are absent: those from which nothing was
+    acknowledged yet, and those that have an error."""
+    topics = None
+    if places is not None:
+        named = [ShareOffsetsTopic(name, tuple(numbers)) for name, numbers in _by_topic(places)]
+        topics = tuple(named)
+    request = DescribeShareGroupOffsetsRequest((ShareOffsetsGroup(group_id, topics),))
     reply: DescribeShareGroupOffsetsReply = connection.call(request)
     (group,) = reply.groups
     if group.error:
@@ -219,6 +230,20 @@ def share_offsets(
     }
 
 
+def alter_share_offsets(
+    connection: BlockingConnection, group_id: str, offsets: Mapping[TopicPartition, Current]
+) -> dict[TopicPartition, ErrorCode]:
+    """Gives partitions of a share group, which is created if need be, new start offsets. Returns an
+    error code for each partition."""
+    topics = [
+        AlteredShareTopic(name, tuple([(one, offsets[name, one].offset) for one in numbers]))
+        for name, numbers in _by_topic(offsets)
+    ]
+    request = AlterShareGroupOffsetsRequest(group_id, tuple(topics))
+    reply: AlterShareGroupOffsetsReply = connection.call(request)
+    return dict.fromkeys(offsets, reply.error) if reply.error else _errors(reply.topics)
+
+
 def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {}
     for name, number in places:
@@ -226,7 +251,9 @@ def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]
     return found.items()
 
 
-def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
+def _errors(
+    topics: Iterable[TopicErrors | AlteredShareOffsets],
+) -> dict[TopicPartition, ErrorCode]:
     return {(topic.name, one.partition): one.error for topic in topics for one in topic.partitions}
 
 
