@@ -11,12 +11,14 @@ import pytest
 from groupd.coordinator.cli.groups.from_kafka import group_page
 from groupd.coordinator.cli.kafka.calls import (
     FoundGroup,
+    alter_share_offsets,
     describe_groups,
     list_groups,
     share_offsets,
 )
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
+from groupd.coordinator.moves.plan import Current
 from groupd.protocol.consumer_protocol import EmbeddedAssignment, encode_assignment
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
@@ -31,6 +33,10 @@ from groupd.protocol.messages.groups import (
     ListGroupsRequest,
 )
 from groupd.protocol.messages.share_group import (
+    AlteredShareOffsets,
+    AlteredShareTopic,
+    AlterShareGroupOffsetsReply,
+    AlterShareGroupOffsetsRequest,
     DescribedShareGroup,
     DescribedShareMember,
     DescribedShareOffset,
@@ -40,6 +46,7 @@ from groupd.protocol.messages.share_group import (
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeReply,
     ShareGroupDescribeRequest,
+    ShareOffsetResult,
 )
 
 TOPIC_ID = b"\x01" * 16
@@ -151,3 +158,17 @@ def test_start_offsets_of_a_share_group() -> None:
     refused = Broker(DescribeShareGroupOffsetsReply([group]))
     with pytest.raises(KafkaError, match="start offsets of s cannot be read: GROUP_AUTHORIZATION"):
         share_offsets(as_connection(refused), "s")
+
+
+def test_new_start_offsets_of_a_share_group() -> None:
+    wanted = {("orders", 0): Current(4), ("orders", 1): Current(7)}
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    results = [ShareOffsetResult(0), ShareOffsetResult(1, unknown)]
+    told = Broker(AlterShareGroupOffsetsReply(topics=[AlteredShareOffsets("orders", results)]))
+    errors = alter_share_offsets(as_connection(told), "s", wanted)
+    assert errors == {("orders", 0): ErrorCode.NONE, ("orders", 1): unknown}
+    topic = AlteredShareTopic("orders", ((0, 4), (1, 7)))
+    assert told.asked == [AlterShareGroupOffsetsRequest("s", (topic,))]
+    refused = Broker(AlterShareGroupOffsetsReply(ErrorCode.NON_EMPTY_GROUP))
+    errors = alter_share_offsets(as_connection(refused), "s", wanted)
+    assert errors == dict.fromkeys(wanted, ErrorCode.NON_EMPTY_GROUP), "of the whole request"
