@@ -14,6 +14,7 @@ import pytest
 
 from groupd.coordinator.cli.main import main
 from tests.clients.conftest import TopicMaker
+from tests.clients.share import ShareGroup, ShareWay, accept_all
 from tests.clients.test_history import Member, now_committed, rewind
 from tests.support.admin import produce
 from tests.support.peer import Peer
@@ -97,6 +98,35 @@ def test_one_group(shop: Shop, member: Member) -> None:
     assert "last commit" not in text, "Kafka does not tell it"
 
 
+def test_a_share_group(shop: Shop, share_group: ShareGroup) -> None:
+    group = share_group.group_id
+    found = {(shop.topic, part, offset) for part in range(2) for offset in range(30)}
+    member = share_group.member(ShareWay("java"), [shop.topic])
+    accept_all(member, found)
+    (row,) = shop.run("groups", "list", "--filter", group, "--lag", "-o", "json").rows
+    assert row == {"group_id": group, "type": "share", "state": "Stable", "members": 1, "lag": 0}
+
+    def described() -> dict[str, Any]:
+        (shown,) = shop.run("groups", "describe", group, "--format", "json").rows
+        return shown
+
+    shown = described()
+    (who,) = shown["members"]
+    assert who["client_id"] == f"{group}-java-0"
+    assert who["owned"] == {shop.topic: [0, 1]}
+    assert (shown["protocol_name"], shown["group_epoch"]) == ("simple", who["member_epoch"])
+    rows = shown["offsets"]["partitions"]
+    assert [(row["end_offset"], row["lag"]) for row in rows] == [(30, 0)] * 2
+    assert [row["member_id"] for row in rows] == [who["member_id"]] * 2
+    assert all(0 <= row["committed_offset"] <= 30 for row in rows), "maybe one write behind"
+
+    member.close()
+    produce(shop.peer.bootstrap, {shop.topic: 2}, 10)
+    (row,) = shop.run("groups", "list", "--filter", group, "--lag", "-o", "json").rows
+    assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 10)
+    assert [row["lag"] for row in described()["offsets"]["partitions"]] == [5, 5]
+
+
 def test_a_group_that_is_not_there(shop: Shop) -> None:
     assert shop.run("groups", "describe", "nobody", code=1).stderr == "groupd: no group nobody\n"
     told = shop.run("groups", "reset", "nobody", "--to", "latest", code=1).stderr
@@ -149,6 +179,63 @@ def test_every_way_to_say_where_to(shop: Shop) -> None:
     assert shop.committed() == {0: 35, 1: 35}
     told = shop.run("groups", "reset", shop.group, "--to", "now", "--topic", "no", code=1).stderr
     assert told == "groupd: no topic no\n"
+
+
+def test_a_share_group_is_reset(shop: Shop, share_group: ShareGroup) -> None:
+    group = share_group.group_id
+    member = share_group.member(ShareWay("java"), [shop.topic])
+    accept_all(member, {(shop.topic, part, at) for part in range(2) for at in range(30)})
+    asked = ("groups", "reset", group, "-o", "json", "--to")
+    assert "it has members" in shop.run(*asked, "earliest", "--apply", code=1).stderr
+    member.close()
+    assert "a dry run: 2 offsets would be written" in shop.run(*asked, "offset:20").stderr
+
+    def steps(*arguments: str) -> list[tuple[Any, ...]]:
+        names = ("partition", "from", "to", "action", "records")
+        ran = shop.run(*asked, *arguments, "--apply")
+        assert "written and read back" in ran.stderr
+        return [tuple(row[name] for name in names) for row in ran.rows]
+
+    shop.run(*asked, "offset:20", "--apply")
+    assert steps("latest") == [(0, 20, 30, "forward", 10), (1, 20, 30, "forward", 10)]
+    one = ("--topic", f"{shop.topic}:1")
+    assert steps("shift:-2", *one) == [(1, 30, 28, "rewind", 2)]
+    assert steps("2000-01-01", *one) == [(1, 28, 0, "rewind", 28)]
+    assert steps("offset:25", *one) == [(1, 0, 25, "forward", 25)]
+
+    # An offset that is right already: what is finished behind it is forgotten.
+    wanted = {(shop.topic, 1, at) for at in range(25, 30)}
+    member = share_group.member(ShareWay("java"), [shop.topic])
+    first, *others = member.poll_records()
+    assert first.offset == 25
+    member.acknowledge("accept", others)
+    member.finish("release", [first])
+    member.close()
+    assert steps("offset:25", *one) == [(1, 25, 25, "again", None)]
+    member = share_group.member(ShareWay("java"), [shop.topic])
+    again = accept_all(member, wanted)
+    assert {record.place: record.count for record in again} == dict.fromkeys(wanted, 1)
+
+
+def test_a_share_group_begins_where_a_consumer_group_is(shop: Shop, unique: str) -> None:
+    rewind(shop.peer.bootstrap, shop.group, {(shop.topic, 0): 12})
+    asked = ("groups", "reset", f"parcels-{unique}", "--to", f"group:{shop.group}", "-o", "json")
+    every = ("--topic", shop.topic)
+    ran = shop.run(*asked, *every, "--share", "--apply")
+    assert [(row["partition"], row["to"], row["action"]) for row in ran.rows] == [
+        (0, 12, "first"),
+        (1, None, "leave"),
+    ]
+    assert ran.rows[1]["warning"] == f"group {shop.group} has no offset there"
+    (row,) = shop.run("groups", "list", "--filter", f"parcels-{unique}", "--lag", "-o", "json").rows
+    assert (row["type"], row["state"], row["lag"]) == ("share", "Empty", 18)
+    assert [row["action"] for row in shop.run(*asked).rows] == ["again"]
+    back = ("groups", "reset", shop.group, "--to", f"group:parcels-{unique}", "-o", "json")
+    assert [row["action"] for row in shop.run(*back).rows] == ["keep"]
+    told = shop.run(*back, "--share", code=1).stderr
+    assert told == f"groupd: group {shop.group} is no share group\n"
+    nobody = shop.run("groups", "reset", shop.group, "--to", "group:nobody", code=1).stderr
+    assert nobody == "groupd: group nobody has nothing committed\n"
 
 
 def test_topics(shop: Shop) -> None:

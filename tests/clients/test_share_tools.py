@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.clients.conftest import TopicMaker
 from tests.clients.kafka_tool_calls import Run, shows
 from tests.clients.share import Place, ShareGroup, ShareWay, accept_all
+from tests.clients.test_history import Member
 from tests.clients.tools import Said
 from tests.support.admin import produce
 from tests.support.peer import Peer
@@ -144,6 +145,36 @@ def test_a_reset_makes_a_new_share_group(
     chosen = ["--group", group, "--topic", topic, "--to-offset", "3", "--execute"]
     run("kafka-share-groups", "--reset-offsets", *chosen)
     assert offsets(run, group) == {"0": ("3", "2")}
+
+
+@shows("kafka-share-groups", "--reset-offsets --from-file of a consumer group's offsets (KIP-1323)")
+def test_a_share_group_goes_on_where_a_consumer_group_stopped(
+    run: Run, peer: Peer, topics: TopicMaker, share_group: ShareGroup, tmp_path: Path
+) -> None:
+    (topic,) = counts = topics({"moved": 2})
+    group, consumer_group = share_group.group_id, f"from-{share_group.group_id}"
+    written = produce(peer.bootstrap, counts, 20)
+    consumer = Member(peer.bootstrap, consumer_group, [topic], "consumer")
+    consumer.join(2)
+    consumer.commit({(topic, 0): 4, (topic, 1): 7})
+    consumer.close()
+
+    exported = run(
+        *["kafka-consumer-groups", "--reset-offsets", "--group", consumer_group],
+        *["--all-topics", "--to-current", "--export", "--dry-run"],
+    ).lines
+    assert sorted(exported) == [f"{topic},0,4", f"{topic},1,7"]
+    plan = tmp_path / "plan.csv"
+    plan.write_text("\n".join(exported))
+    chosen = ["--reset-offsets", "--group", group, "--from-file", str(plan)]
+    run("kafka-share-groups", *chosen, "--dry-run")
+    assert group not in run("kafka-share-groups", "--list").lines
+    run("kafka-share-groups", *chosen, "--execute")
+    assert offsets(run, group) == {"0": ("4", "6"), "1": ("7", "3")}
+
+    left: set[Place] = {at for at in written if at[2] >= (4, 7)[at[1]]}
+    member = share_group.member(ShareWay("java"), counts)
+    assert {record.place for record in accept_all(member, left)} == left
 
 
 @shows(

@@ -95,10 +95,12 @@ class OutcomeNotKnown(MoveFailed):
 class GroupOffsets(Protocol):
     """The offsets of one group. Besides CannotMove, each implementation raises errors of its own
     for what it cannot read or ask; only `commit` and `delete` return them as errors of partitions.
-    `part_bytes`: the most bytes of the records of one request."""
+    `part_bytes`: the most bytes of the records of one request. `writes_again`: a reset also writes
+    an offset that is right already, because that has an effect."""
 
     group_id: str
     part_bytes: int
+    writes_again: bool
 
     async def run(self, steps: Steps[T]) -> T:
         """Run `steps` and return their result."""
@@ -152,21 +154,24 @@ class PlannedMove(Struct, frozen=True):
 
 
 async def planned_reset(
-    group: GroupOffsets, wanted: WantedReset, partitions: Iterable[TopicPartition] | None
+    group: GroupOffsets,
+    wanted: WantedReset,
+    partitions: Iterable[TopicPartition] | None,
+    others: Mapping[TopicPartition, int] | None = None,
 ) -> PlannedMove:
     """Returns the plan of a reset. `partitions` None: all partitions that have a committed offset.
-    The steps are in the order of topics and partitions; there are none if there is nothing to
-    move."""
+    `others`: the offsets of the other group if the target is GROUP. The steps are in the order of
+    topics and partitions; there are none if there is nothing to move."""
     now = await group.committed() if partitions is None else {}
     chosen = await group.run(_in_order(now if partitions is None else partitions))
     ranges = await group.ranges(chosen)
-    at_time: Mapping[TopicPartition, int] = {}
+    found = others or {}
     if wanted.target is ResetTarget.TIME:
-        at_time = await group.at_time(chosen, wanted.amount)
+        found = await group.at_time(chosen, wanted.amount)
     if partitions is not None:
         now = await group.committed(chosen)
-    steps = await group.run(plan_reset(wanted, chosen, now, ranges, at_time))
-    return PlannedMove(steps, await _refusal(group))
+    plan = plan_reset(wanted, chosen, now, ranges, found, again=group.writes_again)
+    return PlannedMove(await group.run(plan), await _refusal(group))
 
 
 def _in_order(partitions: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:

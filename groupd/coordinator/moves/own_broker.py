@@ -107,6 +107,8 @@ class OwnGroup:
     UnreadableLog if something in the store is damaged; `committed_at` also raises BeforeHistory.
     One order may have at most `PARTITIONS_MAX` partitions; with more CannotMove is raised."""
 
+    writes_again = False
+
     def __init__(
         self, own: OwnBroker, shard: GroupLogShard, group_id: str, by: RequestContext
     ) -> None:

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.core.slices import Pace, Steps
 from groupd.coordinator.history.changes import CommittedOffset
@@ -28,34 +29,38 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 
 class ResetTarget(Enum):
     """Where to move offsets. `TIME`: to the first record of that time or later; to the end if there
-    is none."""
+    is none. `GROUP`: to where another group is."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     TIME = "time"
     OFFSET = "offset"
     SHIFT = "shift"
+    GROUP = "group"
 
 
 class WantedReset(Struct, frozen=True):
     """A reset that was ordered. `amount`: the offset, the number of offsets to move by, or
-    milliseconds since 1970, depending on `target`."""
+    milliseconds since 1970, depending on `target`. `group_id`: the other group."""
 
     target: ResetTarget
     amount: int = 0
+    group_id: str = ""
 
 
 class MoveAction(Enum):
     """What is done with a partition. A reset moves back (`REWIND`), moves on (`FORWARD`), or
     commits the `FIRST` offset; a restore commits or deletes. `KEEP`: the offset is right already.
-    `LEAVE` and `SKIP`: nothing is written. A warning says why; without a warning the offset did not
-    exist at the time of the restore."""
+    `AGAIN`: it is right, but a share group gets it again, because that makes it forget which
+    records behind it are finished. `LEAVE` and `SKIP`: nothing is written. A warning says why;
+    without a warning the offset did not exist at the time of the restore."""
 
     REWIND = "rewind"
     FORWARD = "forward"
     FIRST = "first"
     COMMIT = "commit"
     DELETE = "delete"
+    AGAIN = "again"
     KEEP = "keep"
     LEAVE = "leave"
     SKIP = "skip"
@@ -125,17 +130,23 @@ def plan_reset(
     partitions: Iterable[TopicPartition],
     now: Mapping[TopicPartition, Current],
     ranges: Ranges,
-    at_time: Mapping[TopicPartition, int],
+    found: Mapping[TopicPartition, int],
+    *,
+    again: bool = False,
 ) -> Steps[list[MoveStep]]:
-    """Returns a step for each of `partitions`. `at_time`: the first offset of the time or later, if
-    the target is TIME; a partition that has none is absent."""
+    """Returns a step for each of `partitions`. `found`: the first offset of the time or later if
+    the target is TIME, the offset of the other group if it is GROUP; a partition that has none is
+    absent. `again`: write an offset that is right already, too."""
     pace, planned = Pace(), []
     for partition in partitions:
         if pace.due(4):
             yield
-        current, exact = now.get(partition), at_time.get(partition)
+        current, exact = now.get(partition), found.get(partition)
         before = None if current is None else current.offset
-        planned.append(_reset(wanted, partition, before, ranges.get(partition), exact))
+        step = _reset(wanted, partition, before, ranges.get(partition), exact)
+        if again and step.action is MoveAction.KEEP:
+            step = replace(step, action=MoveAction.AGAIN, records=None)
+        planned.append(step)
     return planned
 
 
@@ -144,7 +155,7 @@ def _reset(
     partition: TopicPartition,
     before: int | None,
     bounds: tuple[int, int] | None,
-    at_time: int | None,
+    found: int | None,
 ) -> MoveStep:
     if bounds is None:
         refusal = "there is no such partition, or it could not be asked"
@@ -153,10 +164,14 @@ def _reset(
     if wanted.target is ResetTarget.SHIFT and before is None:
         refusal = "nothing is committed that could be moved"
         return MoveStep(*partition, MoveAction.LEAVE, None, None, warning=refusal)
+    if wanted.target is ResetTarget.GROUP and found is None:
+        refusal = f"group {wanted.group_id} has no offset there"
+        return MoveStep(*partition, MoveAction.LEAVE, before, before, warning=refusal)
     exact = {
         ResetTarget.EARLIEST: start,
         ResetTarget.LATEST: end,
-        ResetTarget.TIME: end if at_time is None else at_time,
+        ResetTarget.TIME: end if found is None else found,
+        ResetTarget.GROUP: found or 0,
         ResetTarget.OFFSET: wanted.amount,
         ResetTarget.SHIFT: (before or 0) + wanted.amount,
     }[wanted.target]

@@ -32,8 +32,13 @@ def test_where_to(text: str, target: ResetTarget, amount: int) -> None:
     assert parse_to(text, NOW_MS) == WantedReset(target, amount)
 
 
+def test_to_another_group() -> None:
+    assert parse_to("group:a:1", NOW_MS) == WantedReset(ResetTarget.GROUP, group_id="a:1")
+
+
 @pytest.mark.parametrize(
-    "text", ["", "first", "offset", "offset:-1", "offset:x", "shift:", f"offset:{2**63}", "17"]
+    "text",
+    ["", "first", "offset", "offset:-1", "offset:x", "shift:", f"offset:{2**63}", "17", "group:"],
 )
 def test_where_to_is_not_guessed(text: str) -> None:
     with pytest.raises(UsageError, match="--to"):

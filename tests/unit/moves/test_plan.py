@@ -30,14 +30,16 @@ def reset_step(
     amount: int = 0,
     committed: int | None = 40,
     bounds: dict[tuple[str, int], tuple[int, int]] | None = None,
-    at_time: int | None = None,
+    found: int | None = None,
+    again: bool = False,
 ) -> MoveStep:
     plan = plan_reset(
-        WantedReset(target, amount),
+        WantedReset(target, amount, "other"),
         [T0],
         {} if committed is None else {T0: Current(committed)},
         RANGES if bounds is None else bounds,
-        {} if at_time is None else {T0: at_time},
+        {} if found is None else {T0: found},
+        again=again,
     )
     (step,) = run_through(plan)
     return step
@@ -63,8 +65,20 @@ def test_where_it_goes(
 
 
 def test_a_time_is_the_first_record_then_or_the_end() -> None:
-    assert reset_step(ResetTarget.TIME, 5, at_time=20).after == 20
+    assert reset_step(ResetTarget.TIME, 5, found=20).after == 20
     assert reset_step(ResetTarget.TIME, 5).after == 100
+
+
+def test_to_where_another_group_is() -> None:
+    assert reset_step(ResetTarget.GROUP, found=0).after == 10, "what the partition still has"
+    step = reset_step(ResetTarget.GROUP, found=70)
+    assert (step.action, step.after, step.records) == (MoveAction.FORWARD, 70, 30)
+
+
+def test_a_share_group_gets_the_same_offset_again() -> None:
+    step = reset_step(ResetTarget.OFFSET, 40, again=True)
+    assert (step.action, step.is_write, step.records) == (MoveAction.AGAIN, True, None)
+    assert reset_step(ResetTarget.OFFSET, 39, again=True).action is MoveAction.REWIND
 
 
 @pytest.mark.parametrize(
@@ -99,6 +113,10 @@ def test_nothing_was_committed_before() -> None:
         (
             reset_step(ResetTarget.SHIFT, 5, committed=None),
             "nothing is committed that could be moved",
+        ),
+        (
+            reset_step(ResetTarget.GROUP),
+            "group other has no offset there",
         ),
         (
             reset_step(ResetTarget.LATEST, bounds={}),

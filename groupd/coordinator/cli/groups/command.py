@@ -312,8 +312,9 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help=f"earliest, latest, offset:N, shift:+N, shift:-N or a time: {FORMS}.",
-            autocompletion=words("earliest", "latest", "offset:", "shift:", "now"),
+            help="earliest, latest, offset:N, shift:+N, shift:-N, group:ID (where that group is) "
+            f"or a time: {FORMS}.",
+            autocompletion=words("earliest", "latest", "offset:", "shift:", "group:", "now"),
         ),
     ],
     topic: Annotated[
@@ -324,6 +325,9 @@ def reset(
             "that has a committed offset.",
         ),
     ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Make a share group if there is no such group.")
+    ] = False,
     bootstrap: Writing = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     apply: Apply = False,
@@ -339,6 +343,8 @@ def reset(
 
     groupd groups reset billing --to -2h --apply
 
+    groupd groups reset parcels --share --to group:billing --apply
+
     Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
     failed; 2: a mistake on the command line.
     """
@@ -351,6 +357,7 @@ def reset(
         topics,
         bootstrap,
         command_config,
+        share=share,
         apply=apply,
         as_json=is_json(output),
         wide=wide,

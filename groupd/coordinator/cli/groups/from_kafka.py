@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.cli.command_errors import fail, note
+from groupd.coordinator.cli.groups.share import SHARE
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import (
     FoundGroup,
@@ -27,30 +28,32 @@ from groupd.coordinator.lag.rows import add_lag
 from groupd.coordinator.moves.plan import Current, Ranges
 from groupd.protocol.messages import TopicPartition
 
-_WITHOUT_OFFSETS = "share"
-"""A type of groups that have no committed offsets."""
-
 
 class _Found(Struct, frozen=True):
     """A group as its coordinator describes it. `described` None: groups of this type are not
-    described here."""
+    described here. A share group has start offsets in place of committed offsets, and `lags`: the
+    lag of each partition as its broker counts it, which leaves out finished records; None: not
+    known."""
 
     listed: FoundGroup
     described: KafkaGroup | None
     committed: Mapping[TopicPartition, Current]
+    lags: Mapping[TopicPartition, int | None] = {}
 
     @property
     def members(self) -> tuple[KafkaMember, ...]:
         return () if self.described is None else self.described.members
 
     @property
-    def owners(self) -> dict[TopicPartition, KafkaMember]:
-        return {
-            (topic, number): member
-            for member in self.members
-            for topic, numbers in member.owned.items()
-            for number in numbers
-        }
+    def owners(self) -> dict[TopicPartition, KafkaMember | None]:
+        """The member that has a partition; None if several members of a share group have it."""
+        found: dict[TopicPartition, KafkaMember | None] = {}
+        for member in self.members:
+            for topic, numbers in member.owned.items():
+                for number in numbers:
+                    place = topic, number
+                    found[place] = None if place in found else member
+        return found
 
     @property
     def type_name(self) -> str | None:
@@ -111,13 +114,20 @@ def group_page(
 def _all_found(broker: BlockingConnection, listed: Mapping[str, FoundGroup]) -> Iterator[_Found]:
     described = describe_groups(broker, list(listed.values()))
     for one in listed.values():
+        committed: Mapping[TopicPartition, Current] = {}
+        lags: Mapping[TopicPartition, int | None] = {}
         try:
-            has_offsets = one.group_type != _WITHOUT_OFFSETS
-            committed = calls.fetch_offsets(broker, one.group_id) if has_offsets else {}
+            if one.group_type == SHARE:
+                found = calls.share_offsets(broker, one.group_id)
+                committed = {
+                    at: Current(it.start_offset, it.leader_epoch) for at, it in found.items()
+                }
+                lags = {at: it.lag if it.lag >= 0 else None for at, it in found.items()}
+            else:
+                committed = calls.fetch_offsets(broker, one.group_id)
         except KafkaError as error:
             note(str(error))
-            committed = {}
-        yield _Found(one, described.get(one.group_id), committed)
+        yield _Found(one, described.get(one.group_id), committed, lags)
 
 
 def _places(found: _Found) -> list[TopicPartition]:
@@ -130,13 +140,13 @@ def _row(listed: FoundGroup, type_name: str | None) -> dict[str, Any]:
 
 def _offsets(found: _Found, bounds: Ranges, now_ms: int) -> dict[str, Any]:
     owners = found.owners
+    partitions = [
+        _partition(place, found.committed.get(place), owners.get(place)) for place in _places(found)
+    ]
     shown = {
         "group_id": found.listed.group_id,
         "now_ms": now_ms,
-        "partitions": [
-            _partition(place, found.committed.get(place), owners.get(place))
-            for place in _places(found)
-        ],
+        "partitions": partitions,
         "members": [
             {
                 **_identity(member),
@@ -146,7 +156,12 @@ def _offsets(found: _Found, bounds: Ranges, now_ms: int) -> dict[str, Any]:
             for member in found.members
         ],
     }
-    run_through(add_lag(shown, lambda topic, number: bounds.get((topic, number))))
+    for row in partitions:
+        at = row["topic"], row["partition"]
+        if at in found.lags:
+            row["end_offset"] = bounds[at][1] if at in bounds else None
+            row["lag"] = found.lags[at]
+    run_through(add_lag(shown, lambda *at: None if at in found.lags else bounds.get(at)))
     return shown
 
 

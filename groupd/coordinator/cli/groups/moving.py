@@ -17,6 +17,7 @@ from groupd.coordinator.cli.groups.history_source import (
     past_state,
     run,
 )
+from groupd.coordinator.cli.groups.share import SHARE
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import list_groups
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
@@ -46,7 +47,7 @@ from groupd.coordinator.moves.plan import (
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicPartition
 
-TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N or a time ({FORMS})"
+TO_FORMS = f"earliest, latest, offset:N, shift:+N, shift:-N, group:ID or a time ({FORMS})"
 
 _NUMBER = re.compile(r"(offset|shift)[ :=]?\s*([+-]?\d{1,19})", re.ASCII)
 _TOPIC = re.compile(r"([\w.-]+)(?::(\d{1,9}(?:,\d{1,9})*))?", re.ASCII)
@@ -70,6 +71,9 @@ def parse_to(text: str, now_ms: int) -> WantedReset:
         if not least <= wanted.amount <= _OFFSET_MAX:
             raise UsageError(f"--to {text}: must be from {least} to {_OFFSET_MAX}")
         return wanted
+    kind, _, group_id = text.partition(":")
+    if kind == ResetTarget.GROUP.value and group_id:
+        return WantedReset(ResetTarget.GROUP, group_id=group_id)
     if text.isdecimal() and len(text) < _LEAST_TIME_DIGITS:
         raise UsageError(f"--to {text}: for an offset write offset:{text}")
     try:
@@ -99,6 +103,7 @@ class KafkaGroupOffsets:
     read; None: the one in the cluster. Raises KafkaError, UsageError, UnreadableLog, LogError."""
 
     part_bytes = PART_BYTES
+    writes_again = False
 
     def __init__(
         self, cluster: KafkaCluster, group_id: str, stored: LogLocation | None = None
@@ -152,6 +157,35 @@ class KafkaGroupOffsets:
         return _tried(part, partial(calls.delete_offsets, self._coordinator, self.group_id, places))
 
 
+class KafkaShareOffsets(KafkaGroupOffsets):
+    """The start offsets of a share group. To write one forgets what is finished behind it. Only
+    for a reset, which deletes nothing."""
+
+    writes_again = True
+
+    async def committed(
+        self, partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[TopicPartition, Current]:
+        found = calls.share_offsets(self._coordinator, self.group_id, partitions)
+        return {place: Current(one.start_offset) for place, one in found.items()}
+
+    async def commit(self, part: Mapping[TopicPartition, Current]) -> Errors:
+        ask = partial(calls.alter_share_offsets, self._coordinator, self.group_id, part)
+        return _tried(part, ask)
+
+
+def _offsets_of(cluster: KafkaCluster, group_id: str, *, share: bool) -> KafkaGroupOffsets:
+    """Returns the offsets of a group. `share`: it is, or will be, a share group."""
+    known = list_groups(cluster.coordinator(group_id)).get(group_id)
+    if known is None:
+        is_share = share
+    else:
+        is_share = known.group_type == SHARE
+        if share and not is_share:
+            fail(f"group {group_id} is no share group")
+    return (KafkaShareOffsets if is_share else KafkaGroupOffsets)(cluster, group_id)
+
+
 def _tried(
     part: Iterable[TopicPartition], ask: Callable[[], Mapping[TopicPartition, ErrorCode]]
 ) -> Errors:
@@ -171,17 +205,27 @@ def reset_group(
     bootstrap: str,
     command_config: Path | None,
     *,
+    share: bool,
     apply: bool,
     as_json: bool,
     wide: bool,
 ) -> None:
-    """Prints the plan. `apply`: also writes it."""
+    """Prints the plan. `apply`: also writes it. `share`: a group that does not exist becomes a
+    share group. To move to another group without `topics` is for all partitions where that has
+    offsets."""
 
     async def work() -> None:
         with open_cluster(bootstrap, command_config) as cluster:
-            group = KafkaGroupOffsets(cluster, group_id)
+            group = _offsets_of(cluster, group_id, share=share)
             places = _places(cluster, topics) if topics else None
-            plan = await planned_reset(group, wanted, places)
+            others: dict[TopicPartition, int] = {}
+            if wanted.target is ResetTarget.GROUP:
+                other = await _offsets_of(cluster, wanted.group_id, share=False).committed()
+                others = {place: one.offset for place, one in other.items()}
+                if not others:
+                    fail(f"group {wanted.group_id} has nothing committed")
+                places = list(others) if places is None else places
+            plan = await planned_reset(group, wanted, places, others)
             if not plan.steps:
                 fail(f"group {group_id} has nothing committed: name topics with --topic")
             rows = [

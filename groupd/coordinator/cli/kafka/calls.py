@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -52,6 +52,21 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
     TopicErrors,
     commit_topic,
+)
+from groupd.protocol.messages.share_group import (
+    AlteredShareOffsets,
+    AlteredShareTopic,
+    AlterShareGroupOffsetsReply,
+    AlterShareGroupOffsetsRequest,
+    DescribedShareGroup,
+    DescribedShareMember,
+    DescribedShareOffset,
+    DescribeShareGroupOffsetsReply,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeReply,
+    ShareGroupDescribeRequest,
+    ShareOffsetsGroup,
+    ShareOffsetsTopic,
 )
 
 _FETCH, _OFFSET_COMMIT, _OFFSET_FETCH = 4, 7, 5
@@ -190,6 +205,45 @@ def delete_offsets(
     return dict.fromkeys(places, reply.error) if reply.error else _errors(reply.topics)
 
 
+def share_offsets(
+    connection: BlockingConnection,
+    group_id: str,
+    places: Collection[TopicPartition] | None = None,
+) -> dict[TopicPartition, DescribedShareOffset]:
+    """Returns the start offsets of a share group, with their lag. `places` None: of all its
+    partitions. Partitions whose start offset is not known are absent: those from which nothing was
+    acknowledged yet, and those that have an error."""
+    topics = None
+    if places is not None:
+        named = [ShareOffsetsTopic(name, tuple(numbers)) for name, numbers in _by_topic(places)]
+        topics = tuple(named)
+    request = DescribeShareGroupOffsetsRequest((ShareOffsetsGroup(group_id, topics),))
+    reply: DescribeShareGroupOffsetsReply = connection.call(request)
+    (group,) = reply.groups
+    if group.error:
+        raise KafkaError(f"start offsets of {group_id} cannot be read: {group.error.name}")
+    return {
+        (topic.name, one.partition): one
+        for topic in group.topics
+        for one in topic.partitions
+        if not one.error and one.start_offset >= 0
+    }
+
+
+def alter_share_offsets(
+    connection: BlockingConnection, group_id: str, offsets: Mapping[TopicPartition, Current]
+) -> dict[TopicPartition, ErrorCode]:
+    """Gives partitions of a share group, which is created if need be, new start offsets. Returns an
+    error code for each partition."""
+    topics = [
+        AlteredShareTopic(name, tuple([(one, offsets[name, one].offset) for one in numbers]))
+        for name, numbers in _by_topic(offsets)
+    ]
+    request = AlterShareGroupOffsetsRequest(group_id, tuple(topics))
+    reply: AlterShareGroupOffsetsReply = connection.call(request)
+    return dict.fromkeys(offsets, reply.error) if reply.error else _errors(reply.topics)
+
+
 def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {}
     for name, number in places:
@@ -197,13 +251,15 @@ def _by_topic(places: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]
     return found.items()
 
 
-def _errors(topics: Iterable[TopicErrors]) -> dict[TopicPartition, ErrorCode]:
+def _errors(
+    topics: Iterable[TopicErrors | AlteredShareOffsets],
+) -> dict[TopicPartition, ErrorCode]:
     return {(topic.name, one.partition): one.error for topic in topics for one in topic.partitions}
 
 
 GROUPS_PER_REQUEST = 100
 """The most groups that one request describes."""
-_CLASSIC, _CONSUMER = "classic", "consumer"
+_CLASSIC, _CONSUMER, _SHARE = "classic", "consumer", "share"
 
 
 class FoundGroup(Struct, frozen=True):
@@ -229,7 +285,7 @@ class KafkaMember(Struct, frozen=True):
 
 
 class KafkaGroup(Struct, frozen=True):
-    """A group as its coordinator describes it. Only consumer groups have epochs. The assignor of a
+    """A group as its coordinator describes it. Classic groups have no epochs. The assignor of a
     classic group is its protocol."""
 
     group_id: str
@@ -257,12 +313,15 @@ def list_groups(connection: BlockingConnection) -> dict[str, FoundGroup]:
 def describe_groups(
     connection: BlockingConnection, groups: Sequence[FoundGroup]
 ) -> dict[str, KafkaGroup]:
-    """Describes the classic and consumer groups among `groups`, by id. Groups of other types, and
-    groups that were deleted meanwhile, are absent. This broker must coordinate all of them."""
+    """Describes the classic, consumer and share groups among `groups`, by id. Groups of other
+    types, and groups that were deleted meanwhile, are absent. This broker must coordinate all of
+    them."""
     consumer = [one.group_id for one in groups if one.group_type == _CONSUMER]
+    share = [one.group_id for one in groups if one.group_type == _SHARE]
     classic = [one.group_id for one in groups if one.group_type in (_CLASSIC, None)]
     return {
-        **_described(connection, ConsumerGroupDescribeRequest, consumer, _consumer_group),
+        **_described(connection, ConsumerGroupDescribeRequest, consumer, _epoch_group),
+        **_described(connection, ShareGroupDescribeRequest, share, _epoch_group),
         **_described(connection, DescribeGroupsRequest, classic, _classic_group),
     }
 
@@ -275,9 +334,8 @@ def _described(
 ) -> dict[str, KafkaGroup]:
     found = {}
     for start in range(0, len(group_ids), GROUPS_PER_REQUEST):
-        reply: DescribeGroupsReply | ConsumerGroupDescribeReply = connection.call(
-            request(tuple(group_ids[start : start + GROUPS_PER_REQUEST]))
-        )
+        reply: DescribeGroupsReply | ConsumerGroupDescribeReply | ShareGroupDescribeReply
+        reply = connection.call(request(tuple(group_ids[start : start + GROUPS_PER_REQUEST])))
         for one in reply.groups:
             if one.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
                 raise KafkaError(f"group {one.group_id}: {one.error.name}")
@@ -300,11 +358,11 @@ def _classic_group(group: DescribedGroup) -> KafkaGroup:
     return KafkaGroup(group.group_id, _CLASSIC, group.state, group.protocol_data, tuple(members))
 
 
-def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
+def _epoch_group(group: DescribedConsumerGroup | DescribedShareGroup) -> KafkaGroup:
     members = [
         KafkaMember(
             one.member_id,
-            one.instance_id,
+            None if isinstance(one, DescribedShareMember) else one.instance_id,
             one.client_id,
             one.client_host,
             {topic.topic_name: topic.partitions for topic in one.assignment},
@@ -314,7 +372,7 @@ def _consumer_group(group: DescribedConsumerGroup) -> KafkaGroup:
     ]
     return KafkaGroup(
         group.group_id,
-        _CONSUMER,
+        _SHARE if isinstance(group, DescribedShareGroup) else _CONSUMER,
         group.state,
         group.assignor_name,
         tuple(members),
