@@ -99,7 +99,7 @@ def test_a_store_in_use_takes_no_import(place: tuple[str, str], tmp_path: Path) 
 def test_a_daemon_serves_what_was_consumed_from_another(daemon: Daemon, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     done = call("log", "consume", "--bootstrap", daemon.bootstrap, "--to", str(copy))
-    assert "copied 3 records in 3 batches of 50 partitions" in done.stdout
+    assert "copied 3 records in 3 batches of 100 partitions" in done.stdout
     into = ["--into-data-dir", str(tmp_path / "data")]
     said = call("log", "import", "--from", str(copy), *into, "--create-topics", "--dry-run").stdout
     assert said.startswith("would import 1 groups (1 classic Empty) with 1 offsets: 1 of 3 records")

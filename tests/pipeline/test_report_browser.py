@@ -258,7 +258,7 @@ def test_wide_tables_say_that_they_scroll_and_do_by_keyboard(
     browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
     hidden = "return [...document.querySelectorAll('.hint')].map((hint) => hint.hidden)"
     try:
-        browser.resize(1280, 900)
+        browser.resize(1920, 900)
         browser.wait(f"return (() => {{ {hidden} }})().every((hidden) => hidden)")
         browser.resize(380, 800)
         browser.wait(f"return (() => {{ {hidden} }})().every((hidden) => !hidden)")
@@ -274,6 +274,8 @@ def test_wide_tables_say_that_they_scroll_and_do_by_keyboard(
         )
         assert boxes == [
             ["region", 0, "Groups"],
+            ["region", 0, "Share-partitions"],
+            ["region", 0, "Records"],
             ["group", 0, "Lag of billing"],
             ["region", 0, "Rebalances of billing"],
         ]

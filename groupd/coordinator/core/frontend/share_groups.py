@@ -98,7 +98,7 @@ def check_alter_offsets(
     request: AlterShareGroupOffsetsRequest,
     started: bool,
 ) -> None:
-    _check_group(config, context, Operation.READ, request.group_id)
+    _check_group(config, context, Operation.READ, request.group_id, _DENIED)
     count = len(request.topics) + sum([len(topic.partitions) for topic in request.topics])
     _check_change(request.group_id, count, started)
 
@@ -109,7 +109,7 @@ def check_delete_offsets(
     request: DeleteShareGroupOffsetsRequest,
     started: bool,
 ) -> None:
-    _check_group(config, context, Operation.DELETE, request.group_id)
+    _check_group(config, context, Operation.DELETE, request.group_id, _DENIED)
     _check_change(request.group_id, len(request.topics), started)
 
 
@@ -151,13 +151,21 @@ def admit_deletion(
     return replace(request, topics=kept), finish
 
 
+_DENIED = "Group authorization failed."
+"""Only requests that change offsets are refused with a message, as in Kafka."""
+
+
 def _check_group(
-    config: CoordinatorConfig, context: RequestContext, operation: Operation, group_id: str
+    config: CoordinatorConfig,
+    context: RequestContext,
+    operation: Operation,
+    group_id: str,
+    message: str | None = None,
 ) -> None:
     if not config.share_groups_enabled:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows(operation, Resource.GROUP, group_id):
-        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, message)
 
 
 def _check_change(group_id: str, count: int, started: bool) -> None:
