@@ -6,8 +6,8 @@ from __future__ import annotations
 from tests.support.peer import peer_kind
 from tests.support.process import wait_until
 from tests.wire.share_members import (
+    AT_ONCE_MS,
     LOCK_MS,
-    LONG_MS,
     SESSIONS_MAX,
     WAIT_MS,
     ShareTopic,
@@ -22,10 +22,6 @@ from tests.wire.share_members import (
 __all__ = ["foo", "peer"]
 
 SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID = -1, 3, 100
-FREED_MS = 1000 if peer_kind() == "kafka" else LONG_MS
-"""How long a member waits for what another one's session has held. Kafka wakes it before the
-release is written, so mostly in vain; then it gets the records at the end of its wait
-(docs/compat.md, Share-partitions)."""
 INVALID, SESSION_NOT_FOUND, INVALID_EPOCH, TOO_MANY_SESSIONS = 42, 122, 123, 133
 
 
@@ -83,7 +79,7 @@ def test_sg_72_a_last_fetch_acknowledges_and_releases_the_rest(foo: ShareTopic) 
     (entry,) = entries_of(member.fetch(-1, acks={0: [acked(0, 4)]})).values()
     found = (entry["partition_index"], entry["error_code"], entry["acknowledge_error_code"])
     assert found == (0, 0, 0)
-    assert acquired(other.fetch(0, [0], max_wait=FREED_MS)) == [(5, 9, 2)]
+    assert acquired(other.fetch(0, [0], max_wait=AT_ONCE_MS)) == [(5, 9, 2)]
     assert member.fetch(-1)["error_code"] == SESSION_NOT_FOUND
 
 
@@ -92,14 +88,14 @@ def test_sg_73_a_last_acknowledge_releases_everything(foo: ShareTopic) -> None:
     member, other = foo.member(), foo.member("m2")
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
     assert partitions_of(member.acknowledge(-1)) == {}
-    assert acquired(other.fetch(0, [0], max_wait=FREED_MS)) == [(0, 9, 2)]
+    assert acquired(other.fetch(0, [0], max_wait=AT_ONCE_MS)) == [(0, 9, 2)]
 
 
 def test_sg_74_the_end_of_the_connection_releases_everything(foo: ShareTopic) -> None:
     foo.produce(10)
     member, other = foo.member(), foo.member("m2")
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
-    other.send_fetch(0, [0], max_wait=FREED_MS)
+    other.send_fetch(0, [0], max_wait=AT_ONCE_MS)
     member.client.close()
     assert acquired(other.client.receive()) == [(0, 9, 2)]
     assert foo.member().fetch(1)["error_code"] == SESSION_NOT_FOUND
@@ -131,7 +127,7 @@ def test_sg_76_a_forgotten_partition_is_not_read_but_can_be_acknowledged(foo: Sh
     assert partitions_of(member.late(2, forget=[0])) == {}
     assert member.code(3, acked(0, 4)) == 0
     assert member.fetch(-1)["error_code"] == 0
-    assert acquired(other.fetch(0, [1], max_wait=FREED_MS), 1) == [(0, 9, 2)]
+    assert acquired(other.fetch(0, [1], max_wait=AT_ONCE_MS), 1) == [(0, 9, 2)]
     assert acquired(other.fetch(1, [0])) == [(10, 10, 1)]
     assert acquired(other.late(2)) == [], "they stay locked until their time is over"
 
@@ -172,7 +168,7 @@ def test_sg_77_a_partition_may_come_twice(foo: ShareTopic) -> None:
     left = [(0, 4, 2)] if peer_kind() == "kafka" else []
     assert foo.offsets()[1] == 5 * len(left)
     assert member.fetch(-1)["error_code"] == 0
-    wait = FREED_MS if left else WAIT_MS
+    wait = AT_ONCE_MS if left else WAIT_MS
     assert acquired(foo.member("m2").fetch(0, [0], max_wait=wait)) == left
 
 
