@@ -23,14 +23,13 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 RECORD_LIMIT = 1
 PARTITIONS = 3
 LOCK_MS = 30_000
-LONG_MS = 60_000
-"""How long a request may wait that is to get something, which is longer than a client does."""
 WAIT_MS = 300
 """How long a request waits that is to get nothing."""
-AT_ONCE_MS = 1000 if peer_kind() == "kafka" else LONG_MS
-"""How long a request may wait that is to be answered at once. Kafka wakes it before a release is
-written, and not when the fetch before it leaves the partition, so it waits in vain at times; then
-it gets the records at the end of its wait (docs/compat.md, Share-partitions)."""
+AT_ONCE_MS = 1000 if peer_kind() == "kafka" else 60_000
+"""How long a request may wait that is to be answered at once, so longer than its client does. Kafka
+does not always wake one for which another member's records are released, or that comes while the
+fetch before it still has the partition. It gets them when its wait is over (docs/compat.md,
+Share-partitions)."""
 STATE_EPOCH = 2
 SESSIONS_MAX = 10
 SETTINGS = {
@@ -184,7 +183,7 @@ class ShareReader:
         **limits: Any,
     ) -> None:
         fields = {
-            "max_wait": LONG_MS,
+            "max_wait": AT_ONCE_MS,
             "min_bytes": 1,
             "max_bytes": 50 << 20,
             "max_records": 500,

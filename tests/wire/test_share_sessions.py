@@ -6,10 +6,8 @@ from __future__ import annotations
 from tests.support.peer import peer_kind
 from tests.support.process import wait_until
 from tests.wire.share_members import (
-    AT_ONCE_MS,
     LOCK_MS,
     SESSIONS_MAX,
-    WAIT_MS,
     ShareTopic,
     acked,
     acquired,
@@ -79,7 +77,7 @@ def test_sg_72_a_last_fetch_acknowledges_and_releases_the_rest(foo: ShareTopic) 
     (entry,) = entries_of(member.fetch(-1, acks={0: [acked(0, 4)]})).values()
     found = (entry["partition_index"], entry["error_code"], entry["acknowledge_error_code"])
     assert found == (0, 0, 0)
-    assert acquired(other.fetch(0, [0], max_wait=AT_ONCE_MS)) == [(5, 9, 2)]
+    assert acquired(other.fetch(0, [0])) == [(5, 9, 2)]
     assert member.fetch(-1)["error_code"] == SESSION_NOT_FOUND
 
 
@@ -88,14 +86,14 @@ def test_sg_73_a_last_acknowledge_releases_everything(foo: ShareTopic) -> None:
     member, other = foo.member(), foo.member("m2")
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
     assert partitions_of(member.acknowledge(-1)) == {}
-    assert acquired(other.fetch(0, [0], max_wait=AT_ONCE_MS)) == [(0, 9, 2)]
+    assert acquired(other.fetch(0, [0])) == [(0, 9, 2)]
 
 
 def test_sg_74_the_end_of_the_connection_releases_everything(foo: ShareTopic) -> None:
     foo.produce(10)
     member, other = foo.member(), foo.member("m2")
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
-    other.send_fetch(0, [0], max_wait=AT_ONCE_MS)
+    other.send_fetch(0, [0])
     member.client.close()
     assert acquired(other.client.receive()) == [(0, 9, 2)]
     assert foo.member().fetch(1)["error_code"] == SESSION_NOT_FOUND
@@ -127,7 +125,7 @@ def test_sg_76_a_forgotten_partition_is_not_read_but_can_be_acknowledged(foo: Sh
     assert partitions_of(member.late(2, forget=[0])) == {}
     assert member.code(3, acked(0, 4)) == 0
     assert member.fetch(-1)["error_code"] == 0
-    assert acquired(other.fetch(0, [1], max_wait=AT_ONCE_MS), 1) == [(0, 9, 2)]
+    assert acquired(other.fetch(0, [1]), 1) == [(0, 9, 2)]
     assert acquired(other.fetch(1, [0])) == [(10, 10, 1)]
     assert acquired(other.late(2)) == [], "they stay locked until their time is over"
 
@@ -168,8 +166,7 @@ def test_sg_77_a_partition_may_come_twice(foo: ShareTopic) -> None:
     left = [(0, 4, 2)] if peer_kind() == "kafka" else []
     assert foo.offsets()[1] == 5 * len(left)
     assert member.fetch(-1)["error_code"] == 0
-    wait = AT_ONCE_MS if left else WAIT_MS
-    assert acquired(foo.member("m2").fetch(0, [0], max_wait=wait)) == left
+    assert acquired(foo.member("m2").fetch(0, [0], max_wait=1000)) == left
 
 
 def test_sg_78_a_new_partition_is_named_once(foo: ShareTopic) -> None:
