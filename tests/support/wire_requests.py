@@ -24,9 +24,14 @@ def produce(topic: str, records: bytes = RECORDS, acks: int = -1, partition: int
     return ("Produce", 9, {"acks": acks, "timeout": 10_000, "topic_data": [data]})
 
 
-def list_offsets(topic: str, timestamp: int) -> Request:
-    asked = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
-    return ("ListOffsets", 7, {"replica_id": -1, "topics": [asked]})
+def list_offsets(
+    topic: str, timestamp: int, partition: int = 0, isolation_level: int = 0
+) -> Request:
+    asked = [
+        {"name": topic, "partitions": [{"partition_index": partition, "timestamp": timestamp}]}
+    ]
+    fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": asked}
+    return ("ListOffsets", 7, fields)
 
 
 def fetch(topic: str, offset: int) -> Request:

@@ -1,0 +1,382 @@
+"""What members of share groups get, and when, over TCP (docs/spec/share-group.md#4.2 to #4.5). All
+of it holds for a real broker too (GROUPD_PEER=kafka), but for what says so. The end of a lock is in
+test_share_acknowledging.py."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.support.kio_entities import Plain
+from tests.support.process import wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import delete_records, list_offsets, listed
+from tests.wire.share_members import (
+    GAP,
+    RECORD_LIMIT,
+    RELEASE,
+    STATE_EPOCH,
+    ShareReader,
+    ShareTopic,
+    acked,
+    acquired,
+    error_codes,
+    foo,
+    offsets_in,
+    partitions_of,
+    peer,
+)
+
+__all__ = ["foo", "peer"]
+
+NOT_LEADER, OFFSET_NOT_AVAILABLE = 6, 78
+HOUR_MS = 3_600_000
+
+
+def release(member: ShareReader, epoch: int, *batches: tuple[int, int, int]) -> None:
+    """Give back what was acquired."""
+    assert member.code(epoch, *[acked(first, last, RELEASE) for first, last, _ in batches]) == 0
+
+
+def test_sg_84_each_record_goes_to_one_member(foo: ShareTopic) -> None:
+    foo.produce(10)
+    first, second = foo.member(), foo.member("m2")
+    assert acquired(first.fetch(0, [0])) == [(0, 9, 1)]
+    assert acquired(second.late(0, [0])) == []
+    foo.produce(10)
+    assert acquired(second.fetch(1)) == [(10, 19, 1)]
+
+
+def test_sg_85_batches_are_whole_unless_the_limit_is_strict(foo: ShareTopic) -> None:
+    foo.produce(10)
+    foo.produce(10)
+    first, second = foo.member(), foo.member("m2")
+    strict = {"share_acquire_mode": RECORD_LIMIT}
+    assert acquired(first.fetch(0, [0], max_records=1)) == [(0, 9, 1)]
+    reply = first.fetch(1, max_records=1, **strict)
+    assert acquired(reply) == [(10, 10, 1)]
+    assert offsets_in(reply) == [(10, 19)]
+    assert acquired(second.fetch(0, [0], max_records=5, **strict)) == [(11, 15, 1)]
+
+
+def test_sg_86_batch_size_divides_what_was_acquired(foo: ShareTopic) -> None:
+    for _ in range(10):
+        foo.produce(1)
+    member = foo.member()
+    reply = member.fetch(0, [0], max_records=5, batch_size=1)
+    assert acquired(reply) == [(offset, offset, 1) for offset in range(5)]
+    assert offsets_in(reply) == [(offset, offset) for offset in range(5)]
+    assert acquired(member.fetch(1, max_records=5)) == [(5, 9, 1)]
+
+
+def test_sg_87_the_batch_that_reaches_the_limit_comes_too(foo: ShareTopic) -> None:
+    for partition in range(2):
+        for count in (5, 15, 15):
+            foo.produce(count, partition)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 19, 1)]
+    strict = {"share_acquire_mode": RECORD_LIMIT}
+    assert acquired(foo.member("m2").fetch(0, [1], max_records=10, **strict), 1) == [(0, 9, 1)]
+
+
+def test_sg_88_the_partitions_share_one_budget_and_take_turns(foo: ShareTopic) -> None:
+    member = foo.member()
+    member.fetch(0, [0, 1], max_wait=1000)
+    for partition in range(2):
+        for _ in range(2):
+            foo.produce(10, partition)
+    given = []
+    for epoch in range(1, 5):
+        reply = member.fetch(epoch, max_records=10)
+        given.append([number for number in range(2) if acquired(reply, number)])
+    assert sorted(given) == [[0], [0], [1], [1]]
+
+
+def test_sg_89_locks_are_limited(foo: ShareTopic) -> None:
+    foo.configure(share_partition_max_record_locks="100")
+    for _ in range(2):
+        foo.produce(100)
+    first, second = foo.member(), foo.member("m2")
+    assert acquired(first.fetch(0, [0])) == [(0, 99, 1)]
+    assert acquired(second.late(0, [0])) == []
+    release(first, 1, (20, 20, 1))
+    assert acquired(second.fetch(1)) == [(20, 20, 2)]
+
+
+def test_sg_90_accepted_records_behind_a_lock_count_too(foo: ShareTopic) -> None:
+    foo.configure(share_partition_max_record_locks="100")
+    for _ in range(2):
+        foo.produce(100)
+    first, second = foo.member(), foo.member("m2")
+    assert acquired(first.fetch(0, [0])) == [(0, 99, 1)]
+    assert first.code(1, acked(50, 99)) == 0
+    assert acquired(second.late(0, [0])) == []
+    assert first.code(2, acked(0, 49)) == 0
+    assert acquired(second.fetch(1)) == [(100, 199, 1)]
+
+
+@pytest.mark.parametrize("limit", ["max_records", "max_bytes"])
+def test_sg_91_a_fetch_that_only_acknowledges(foo: ShareTopic, limit: str) -> None:
+    for _ in range(2):
+        foo.produce(10)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 9, 1)]
+    reply = member.fetch(1, acks={0: [acked(0, 9)]}, **{limit: 0})
+    entry = partitions_of(reply)[0]
+    found = (entry["error_code"], entry["acknowledge_error_code"], entry["acquired_records"])
+    assert found == (0, 0, [])
+
+
+def test_sg_92_it_waits_for_enough_bytes(foo: ShareTopic) -> None:
+    member = foo.member()
+    member.send_fetch(0, [0])
+    foo.produce(10)
+    assert acquired(member.client.receive()) == [(0, 9, 1)]
+    foo.produce(10)
+    started_s = time.monotonic()
+    assert acquired(member.late(1, min_bytes=1 << 20)) == [(10, 19, 1)]
+    assert time.monotonic() - started_s >= 0.3
+    assert acquired(member.fetch(2, min_bytes=0)) == []
+
+
+def test_sg_93_released_records_go_to_a_waiting_member_at_once(foo: ShareTopic) -> None:
+    foo.produce(10)
+    first, second = foo.member(), foo.member("m2")
+    assert acquired(first.fetch(0, [0])) == [(0, 9, 1)]
+    second.send_fetch(0, [0])
+    release(first, 1, (0, 9, 1))
+    assert acquired(second.client.receive()) == [(0, 9, 2)]
+
+
+def test_sg_95_the_last_delivery(foo: ShareTopic) -> None:
+    foo.configure(share_delivery_count_limit="2")
+    foo.produce(10)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
+    release(member, 1, (0, 9, 1))
+    assert acquired(member.fetch(2)) == [(0, 9, 2)]
+    release(member, 3, (0, 9, 2))
+    assert acquired(member.late(4)) == []
+    assert foo.offsets()[1] == 0
+
+
+def test_sg_96_records_that_fail_again_and_again_come_in_small_numbers(foo: ShareTopic) -> None:
+    foo.produce(100)
+    member, given = foo.member(), []
+    for number in range(6):
+        found = acquired(member.fetch(2 * number, [] if number else [0]))
+        given.append([(last - first + 1, count) for first, last, count in found])
+        release(member, 2 * number + 1, *found)
+    assert given == [[(100, 1)], [(100, 2)], [(100, 3)], [(50, 4)], [(1, 5)], [(1, 5)]]
+
+
+def test_sg_97_a_last_delivery_comes_alone(foo: ShareTopic) -> None:
+    foo.configure(share_delivery_count_limit="3")
+    foo.produce(1)
+    member = foo.member()
+    for epoch in (0, 2):
+        release(member, epoch + 1, *acquired(member.fetch(epoch, [] if epoch else [0])))
+    foo.produce(10)
+    assert acquired(member.fetch(4)) == [(0, 0, 3)]
+    assert acquired(member.fetch(5)) == [(1, 10, 1)]
+
+
+def test_sg_98_what_is_over_moves_the_start(foo: ShareTopic) -> None:
+    for partition in range(2):
+        foo.produce(10, partition)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
+    assert member.code(1, acked(0, 4), acked(5, 9, RELEASE)) == 0
+    assert acquired(member.fetch(2)) == [(5, 9, 2)]
+    assert acquired(member.fetch(3, [1]), 1) == [(0, 9, 1)]
+    reply = member.acknowledge(4, {0: [acked(5, 5, RELEASE)], 1: [acked(5, 9)]})
+    assert not error_codes(reply), reply
+    assert foo.offsets() == (5, 5)
+    assert foo.offsets(1) == (0, 5)
+
+
+def test_sg_99_where_a_group_begins(foo: ShareTopic) -> None:
+    for partition in range(3):
+        foo.produce(1, partition, age_ms=2 * HOUR_MS)
+        foo.produce(1, partition)
+    member = foo.member()
+    wanted = {"latest": [], "earliest": [(0, 1, 1)], "by_duration:PT1H": [(1, 1, 1)]}
+    for partition, (reset, given) in enumerate(wanted.items()):
+        foo.configure(share_auto_offset_reset=reset)
+        # Each partition before has nothing more to give.
+        reply = member.fetch(partition, [partition], max_wait=1000)
+        assert acquired(reply, partition) == given, reset
+    foo.produce(1)
+    assert acquired(member.fetch(3)) == [(2, 2, 1)]
+    assert member.code(4, acked(2, 2)) == 0
+    foo.configure(share_auto_offset_reset="earliest")
+    member.client.close()
+    assert acquired(foo.member("m2").late(0, [0])) == []
+
+
+def test_sg_99_no_record_is_young_enough(foo: ShareTopic) -> None:
+    foo.configure(share_auto_offset_reset="by_duration:PT1H")
+    reply = foo.member().fetch(0, [0], max_wait=1000)
+    assert partitions_of(reply)[0]["error_code"] == OFFSET_NOT_AVAILABLE
+
+
+@pytest.fixture
+def producer(foo: ShareTopic) -> Producer:
+    """A transactional producer."""
+    made = Producer(
+        {"bootstrap.servers": foo.peer.bootstrap, "transactional.id": foo.name, "log_level": 0}
+    )
+    made.init_transactions(60)
+    return made
+
+
+def send(foo: ShareTopic, producer: Producer, count: int) -> None:
+    """Writes to partition 0 in a new transaction."""
+    producer.begin_transaction()
+    for _ in range(count):
+        producer.produce(foo.name, b"value", partition=0)
+    assert producer.flush(20) == 0
+
+
+def wait_for_end(foo: ShareTopic, offset: int) -> None:
+    """Until all transactions before that offset have ended."""
+    api, version, fields = list_offsets(foo.name, -1, isolation_level=1)
+    wait_until(lambda: listed(foo.client.call(api, version, **fields)) == offset, 20, "the marker")
+
+
+def test_sg_100_uncommitted_records_are_delivered(foo: ShareTopic, producer: Producer) -> None:
+    send(foo, producer, 5)
+    producer.abort_transaction(20)
+    wait_for_end(foo, 6)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0])) == [(0, 5, 1)]
+    assert member.code(1, acked(0, 4), acked(5, 5, GAP)) == 0
+    assert foo.offsets()[1] == 0
+
+
+def test_sg_101_aborted_records_are_left_out(foo: ShareTopic, producer: Producer) -> None:
+    foo.configure(share_isolation_level="read_committed")
+    send(foo, producer, 5)
+    producer.abort_transaction(20)
+    wait_for_end(foo, 6)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0])) == [(5, 5, 1)]
+    send(foo, producer, 1)
+    assert acquired(member.late(1)) == []
+    member.send_fetch(2)
+    producer.commit_transaction(20)
+    found = acquired(member.client.receive())
+    if found == [(6, 6, 1)]:  # before the marker
+        found += acquired(member.fetch(3))
+    assert found in ([(6, 7, 1)], [(6, 6, 1), (7, 7, 1)])
+    reply = member.acknowledge(4 if len(found) == 2 else 3, {0: [acked(5, 5, GAP), acked(6, 7)]})
+    assert not error_codes(reply), reply
+    assert foo.offsets()[1] == 0
+
+
+def test_sg_102_deleted_records(foo: ShareTopic) -> None:
+    for _ in range(3):
+        foo.produce(10)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0], max_records=1)) == [(0, 9, 1)]
+    release(member, 1, (0, 9, 1))
+    api, version, fields = delete_records(foo.name, 20)
+    assert not error_codes(foo.client.call(api, version, **fields))
+    assert acquired(member.late(2)) == []
+    assert acquired(member.fetch(3)) == [(20, 29, 1)]
+    assert member.code(4, acked(20, 29)) == 0
+    assert foo.offsets()[1] == 0
+
+
+def restarted(foo: ShareTopic) -> ShareReader:
+    """A member on a connection to the broker, which was killed and started again."""
+    foo.peer.restart()
+    foo.close()
+    foo.client = WireClient(foo.peer.host, foo.peer.port)
+    return foo.member()
+
+
+def test_sg_104_sg_105_after_a_restart(foo: ShareTopic, place: str) -> None:
+    """Unacknowledged records are new; counts and what is over are kept."""
+    if place == "memory":
+        pytest.skip("nothing outlives the process")
+    for _ in range(3):
+        foo.produce(10)
+    foo.produce(10, partition=1)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0], max_records=20)) == [(0, 19, 1)]
+    assert member.code(1, acked(10, 19)) == 0
+    assert acquired(member.fetch(2, [1], forget=[0]), 1) == [(0, 9, 1)]
+    for epoch in (3, 5):
+        reply = member.acknowledge(epoch, {1: [acked(0, 9, RELEASE)]})
+        assert not error_codes(reply), reply
+        if epoch == 3:
+            assert acquired(member.fetch(4), 1) == [(0, 9, 2)]
+    member = restarted(foo)
+    served: list[Plain] = []
+
+    def serves() -> bool:
+        served[:] = [member.fetch(0, [0], max_records=15, max_wait=1000)]
+        return bool(acquired(served[0])) if not error_codes(served[0]) else False
+
+    wait_until(serves, 60, "the share-partition")
+    assert acquired(served[0]) == [(0, 9, 1), (20, 29, 1)]
+    assert acquired(member.fetch(1, [1]), 1) == [(0, 9, 3)]
+
+
+def test_sg_106_an_altered_start_offset_fences_the_leader(foo: ShareTopic) -> None:
+    for _ in range(2):
+        foo.produce(10)
+    member = foo.member()
+    assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 9, 1)]
+    foo.initialize(15, STATE_EPOCH + 1)
+    # The leader hears of it with its next write.
+    assert acquired(foo.member("m2").fetch(0, [0])) == [(10, 19, 1)]
+    entry = partitions_of(member.acknowledge(1, {0: [acked(0, 9)]}))[0]
+    assert entry["error_code"] == NOT_LEADER
+    assert entry["current_leader"]["leader_epoch"] == 0
+    assert acquired(member.fetch(2)) == [(15, 19, 1)]
+
+
+def test_sg_40_the_delivery_limit_counts_as_it_is_now(foo: ShareTopic) -> None:
+    foo.produce(10)
+    member = foo.member()
+    for number in range(3):
+        found = acquired(member.fetch(2 * number, [] if number else [0]))
+        assert found == [(0, 9, number + 1)]
+        if number == 2:
+            foo.configure(share_delivery_count_limit="2")
+        release(member, 2 * number + 1, *found)
+    assert acquired(member.late(6)) == []
+    assert foo.offsets()[1] == 0
+
+
+def test_sg_36_leaving_the_group_releases_nothing(foo: ShareTopic) -> None:
+    foo.produce(10)
+    member, other = foo.member(), foo.member("m2")
+    member.join()
+    assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
+    member.leave()
+    assert acquired(other.late(0, [0])) == []
+    assert member.code(1, acked(0, 4)) == 0
+    assert member.acknowledge(-1)["error_code"] == 0
+    assert acquired(other.fetch(1)) == [(5, 9, 2)]
+
+
+def test_sg_51_the_start_offset_of_a_group_is_altered(foo: ShareTopic) -> None:
+    foo.produce(10)
+    member = foo.member()
+    member.join()
+    assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
+    assert member.code(1, acked(0, 1), acked(2, 9, RELEASE)) == 0
+    member.leave()
+    assert member.acknowledge(-1)["error_code"] == 0
+    # With the connection of its last session the leader forgets the group.
+    member.client.close()
+    topics = [{"topic_name": foo.name, "partitions": [{"partition_index": 0, "start_offset": 4}]}]
+    reply = foo.client.call("AlterShareGroupOffsets", 0, group_id=foo.group, topics=topics)
+    assert not error_codes(reply), reply
+    assert foo.offsets() == (4, 6)
+    assert acquired(foo.member("m2").fetch(0, [0])) == [(4, 9, 1)]
