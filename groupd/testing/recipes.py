@@ -13,7 +13,8 @@ from typing import Any
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
+from groupd.coordinator.core.epochs import LEAVE_EPOCH
 from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.faults.errors import HarnessError, RequestRefused

@@ -21,6 +21,10 @@ class EpochGroup(Protocol):
     refresh_deadline_epoch: int
 
 
+LEAVE_EPOCH = -1
+"""Member epoch of a leave request, and of a member whose current assignment is tombstoned; target
+epoch of a group whose target is."""
+
 REFRESH_INTERVAL_MS = 2**31 - 1
 
 

@@ -79,64 +79,68 @@ MEMBERS_AT_ONCE = 50
 def describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> None:
-    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedGroup:
-        return DescribedGroup(one.group_id, code, message)
-
-    def steps() -> Steps[None]:
-        check = partial(groups.check_describe, context)
-        ids, refused = yield from _checked(request.groups, check)
-        with_operations = request.include_authorized_operations
-        asked = [DescribeClassicGroup(group, with_operations) for group in ids]
-        yield from _ask_groups(
-            broker,
-            context,
-            asked,
-            failure,
-            lambda parts: DescribeGroupsReply((*refused, *parts)),
-        )
-
-    broker.work.answer(context.token, steps())
+    with_operations = request.include_authorized_operations
+    _describe(
+        broker,
+        context,
+        request.groups,
+        partial(groups.check_describe, context),
+        lambda group: DescribeClassicGroup(group, with_operations),
+        DescribedGroup,
+        DescribeGroupsReply,
+    )
 
 
 def describe_consumer_groups(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> None:
-    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedConsumerGroup:
-        return DescribedConsumerGroup(one.group_id, code, message)
-
-    def steps() -> Steps[None]:
-        check = partial(groups.check_consumer_describe, broker.config, context)
-        ids, refused = yield from _checked(request.group_ids, check)
-        with_operations = request.include_authorized_operations
-        asked = [DescribeConsumerGroup(group, with_operations) for group in ids]
-        yield from _ask_groups(
-            broker,
-            context,
-            asked,
-            failure,
-            lambda parts: ConsumerGroupDescribeReply((*refused, *parts)),
-        )
-
-    broker.work.answer(context.token, steps())
+    with_operations = request.include_authorized_operations
+    _describe(
+        broker,
+        context,
+        request.group_ids,
+        partial(groups.check_consumer_describe, broker.config, context),
+        lambda group: DescribeConsumerGroup(group, with_operations),
+        DescribedConsumerGroup,
+        ConsumerGroupDescribeReply,
+    )
 
 
 def describe_share_groups(
     broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
 ) -> None:
-    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedShareGroup:
-        return DescribedShareGroup(one.group_id, code, message)
+    with_operations = request.include_authorized_operations
+    _describe(
+        broker,
+        context,
+        request.group_ids,
+        partial(share_groups.check_describe, broker.config, context),
+        lambda group: DescribeShareGroup(group, with_operations),
+        DescribedShareGroup,
+        ShareGroupDescribeReply,
+    )
+
+
+def _describe(
+    broker: Broker,
+    context: RequestContext,
+    group_ids: Sequence[str],
+    check: Callable[[str], Any],
+    question: Callable[[str], Any],
+    described: Callable[[str, ErrorCode, str | None], Any],
+    reply: Callable[[tuple[Any, ...]], Any],
+) -> None:
+    """Asks the shards of those groups that `check` does not refuse. `question`: for the shard of a
+    group. `described`: makes the entry of a group whose shard refuses."""
+
+    def failure(one: Any, code: ErrorCode, message: str | None) -> Any:
+        return described(one.group_id, code, message)
 
     def steps() -> Steps[None]:
-        check = partial(share_groups.check_describe, broker.config, context)
-        ids, refused = yield from _checked(request.group_ids, check)
-        with_operations = request.include_authorized_operations
-        asked = [DescribeShareGroup(group, with_operations) for group in ids]
+        ids, refused = yield from _checked(group_ids, check)
+        asked = [question(group) for group in ids]
         yield from _ask_groups(
-            broker,
-            context,
-            asked,
-            failure,
-            lambda parts: ShareGroupDescribeReply((*refused, *parts)),
+            broker, context, asked, failure, lambda parts: reply((*refused, *parts))
         )
 
     broker.work.answer(context.token, steps())

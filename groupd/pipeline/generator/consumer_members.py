@@ -16,11 +16,11 @@ from groupd.coordinator.core.consumer_group.group import (
     ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.member import (
-    LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     MemberState,
 )
 from groupd.coordinator.core.consumer_group.soft_state import soft_of
+from groupd.coordinator.core.epochs import LEAVE_EPOCH
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.shard_requests import DeleteGroup

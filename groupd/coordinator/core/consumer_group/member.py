@@ -14,9 +14,6 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 
-LEAVE_EPOCH = -1
-"""Member epoch of a leave request, and of a member whose current assignment is tombstoned."""
-
 LEAVE_STATIC_EPOCH = -2
 """Member epoch of a static member that left for a while."""
 

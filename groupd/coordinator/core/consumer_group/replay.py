@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from groupd.coordinator.core import epoch_replay
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
-    LEAVE_EPOCH,
     NO_PARTITION_EPOCHS,
     UNKNOWN_MEMBER,
     MemberState,
 )
+from groupd.coordinator.core.epochs import LEAVE_EPOCH
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_type import Replay
 from groupd.coordinator.core.state import ShardState
@@ -29,14 +30,12 @@ from groupd.protocol.records.schema import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegexKey,
     ConsumerGroupRegexValue,
     ConsumerGroupTargetMemberKey,
     ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataKey,
-    ConsumerGroupTargetMetadataValue,
 )
 
 
@@ -48,23 +47,6 @@ def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
         replacing = state.groups[group_id] = ConsumerGroup(group_id)
         return replacing
     raise ReplayError(f"group {group_id} is a {group.type_name} group, not a consumer group")
-
-
-def _group_epoch(
-    group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue
-) -> None:
-    group.group_epoch = value.epoch
-    group.metadata_hash = value.metadata_hash
-
-
-def _delete_group(state: ShardState, group: ConsumerGroup, key: ConsumerGroupMetadataKey) -> None:
-    if group.members:
-        raise ReplayError(f"group {group.group_id} is deleted with {len(group.members)} members")
-    if group.targets:
-        raise ReplayError(f"group {group.group_id} is deleted with {len(group.targets)} targets")
-    if group.assignment_epoch != LEAVE_EPOCH:
-        raise ReplayError(f"group {group.group_id} is deleted before its target assignment")
-    del state.groups[group.group_id]
 
 
 def _partition_metadata(
@@ -87,41 +69,6 @@ def _member_metadata(
     member_id = key.member_id
     known = group.members.get(member_id, UNKNOWN_MEMBER)
     group.put_member(known.described_by(member_id, value))
-
-
-def _remove_member(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey
-) -> None:
-    member_id = key.member_id
-    member = group.members.get(member_id)
-    if member is None:
-        return
-    who = f"member {member_id} of group {group.group_id}"
-    if member.member_epoch != LEAVE_EPOCH:
-        raise ReplayError(f"{who} is removed at epoch {member.member_epoch}")
-    if member_id in group.targets:
-        raise ReplayError(f"{who} is removed with a target")
-    group.remove_member(member)
-
-
-def _target_epoch(
-    group: ConsumerGroup,
-    key: ConsumerGroupTargetMetadataKey,
-    value: ConsumerGroupTargetMetadataValue,
-) -> None:
-    group.assignment_epoch = value.assignment_epoch
-    group.assignment_timestamp_ms = value.assignment_timestamp_ms
-
-
-def _drop_target_epoch(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMetadataKey
-) -> None:
-    if group.targets:
-        raise ReplayError(
-            f"the target epoch of group {group.group_id} is dropped before its targets"
-        )
-    group.assignment_epoch = LEAVE_EPOCH
-    group.assignment_timestamp_ms = 0
 
 
 def _target_member(
@@ -208,10 +155,12 @@ def _applier(
 
 
 APPLIERS: dict[type, Replay] = {
-    ConsumerGroupMetadataKey: _applier(_group_epoch, _delete_group),
+    ConsumerGroupMetadataKey: _applier(epoch_replay.group_epoch, epoch_replay.delete_group),
     ConsumerGroupPartitionMetadataKey: _applier(_partition_metadata, _drop_partition_metadata),
-    ConsumerGroupMemberMetadataKey: _applier(_member_metadata, _remove_member),
-    ConsumerGroupTargetMetadataKey: _applier(_target_epoch, _drop_target_epoch),
+    ConsumerGroupMemberMetadataKey: _applier(_member_metadata, epoch_replay.remove_member),
+    ConsumerGroupTargetMetadataKey: _applier(
+        epoch_replay.target_epoch, epoch_replay.drop_target_epoch
+    ),
     ConsumerGroupTargetMemberKey: _applier(_target_member, _drop_target_member),
     ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
     ConsumerGroupRegexKey: _applier(_regex, _drop_regex),

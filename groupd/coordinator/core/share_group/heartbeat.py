@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.counts import move_all
-from groupd.coordinator.core.epochs import is_refresh_due, schedule_refresh
+from groupd.coordinator.core.epochs import LEAVE_EPOCH, is_refresh_due, schedule_refresh
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.heartbeat_validity import HeartbeatReplyValidity
 from groupd.coordinator.core.large_targets import come_back_ms, is_requested
@@ -30,7 +30,7 @@ from groupd.coordinator.core.share_group.lookup import (
     existing_member,
     joined_group,
 )
-from groupd.coordinator.core.share_group.member import LEAVE_EPOCH, ShareGroupMember
+from groupd.coordinator.core.share_group.member import ShareGroupMember
 from groupd.coordinator.core.share_group.state_partitions import NO_STATE_PARTITIONS
 from groupd.coordinator.core.share_group.target import (
     TASK_KIND,

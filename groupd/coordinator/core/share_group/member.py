@@ -6,9 +6,6 @@ from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import Assignment
 
-LEAVE_EPOCH = -1
-"""Member epoch of a leave request, and of a member whose current assignment is tombstoned."""
-
 NOTHING_ASSIGNED: Assignment = {}
 
 

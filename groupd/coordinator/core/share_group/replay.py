@@ -12,12 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from groupd.coordinator.core import epoch_replay
+from groupd.coordinator.core.epochs import LEAVE_EPOCH
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_type import Replay
 from groupd.coordinator.core.share_group import records
 from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.core.share_group.member import (
-    LEAVE_EPOCH,
     NOTHING_ASSIGNED,
     ShareGroupMember,
 )
@@ -28,13 +29,11 @@ from groupd.protocol.records.schema import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
     ShareGroupStatePartitionsKey,
     ShareGroupStatePartitionsValue,
     ShareGroupTargetMemberKey,
     ShareGroupTargetMemberValue,
     ShareGroupTargetMetadataKey,
-    ShareGroupTargetMetadataValue,
 )
 
 
@@ -54,53 +53,6 @@ def _member_metadata(
             subscribed_topic_names=value.subscribed_topic_names,
         )
     )
-
-
-def _remove_member(state: ShardState, group: ShareGroup, key: ShareGroupMemberMetadataKey) -> None:
-    member = group.members.get(key.member_id)
-    if member is None:
-        return
-    who = f"member {key.member_id} of group {group.group_id}"
-    if member.member_epoch != LEAVE_EPOCH:
-        raise ReplayError(f"{who} is removed at epoch {member.member_epoch}")
-    if key.member_id in group.targets:
-        raise ReplayError(f"{who} is removed with a target")
-    group.remove_member(member)
-
-
-def _group_epoch(
-    group: ShareGroup, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue
-) -> None:
-    group.group_epoch = value.epoch
-    group.metadata_hash = value.metadata_hash
-
-
-def _delete_group(state: ShardState, group: ShareGroup, key: ShareGroupMetadataKey) -> None:
-    if group.members:
-        raise ReplayError(f"group {group.group_id} is deleted with {len(group.members)} members")
-    if group.targets:
-        raise ReplayError(f"group {group.group_id} is deleted with {len(group.targets)} targets")
-    if group.assignment_epoch != LEAVE_EPOCH:
-        raise ReplayError(f"group {group.group_id} is deleted before its target assignment")
-    del state.groups[group.group_id]
-
-
-def _target_epoch(
-    group: ShareGroup, key: ShareGroupTargetMetadataKey, value: ShareGroupTargetMetadataValue
-) -> None:
-    group.assignment_epoch = value.assignment_epoch
-    group.assignment_timestamp_ms = value.assignment_timestamp_ms
-
-
-def _drop_target_epoch(
-    state: ShardState, group: ShareGroup, key: ShareGroupTargetMetadataKey
-) -> None:
-    if group.targets:
-        raise ReplayError(
-            f"the target epoch of group {group.group_id} is dropped before its targets"
-        )
-    group.assignment_epoch = LEAVE_EPOCH
-    group.assignment_timestamp_ms = 0
 
 
 def _target_member(
@@ -179,9 +131,11 @@ def _applier(
 
 
 APPLIERS: dict[type, Replay] = {
-    ShareGroupMemberMetadataKey: _applier(_member_metadata, _remove_member),
-    ShareGroupMetadataKey: _applier(_group_epoch, _delete_group),
-    ShareGroupTargetMetadataKey: _applier(_target_epoch, _drop_target_epoch),
+    ShareGroupMemberMetadataKey: _applier(_member_metadata, epoch_replay.remove_member),
+    ShareGroupMetadataKey: _applier(epoch_replay.group_epoch, epoch_replay.delete_group),
+    ShareGroupTargetMetadataKey: _applier(
+        epoch_replay.target_epoch, epoch_replay.drop_target_epoch
+    ),
     ShareGroupTargetMemberKey: _applier(_target_member, _drop_target_member),
     ShareGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
     ShareGroupStatePartitionsKey: _applier(_state_partitions, _drop_state_partitions),
