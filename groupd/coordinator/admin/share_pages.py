@@ -35,7 +35,7 @@ RANGES_SHOWN = 50
 """How many ranges of records are shown of a share-partition: the first one, and those that were
 delivered most often."""
 STARTS_SHOWN = 500
-"""Of how many share-partitions of a page the start offsets of the last hour are shown."""
+"""A page shows the start offsets of the last hour for at most so many share-partitions."""
 EVENTS_SHOWN = 200
 
 STATES = {

@@ -55,10 +55,10 @@ ASKED_AT_ONCE = 500
 """How many partitions the share coordinator is asked about at a time."""
 
 GROUPS_KEPT = 10_000
-"""Of how many groups the last positions are remembered."""
+"""The last positions are remembered for at most so many groups."""
 
 STARTS_MAX = 20_000
-"""Of how many share-partitions the start offsets of the last hour are remembered."""
+"""The start offsets of the last hour are remembered for at most so many share-partitions."""
 
 
 class SharePosition(Struct, frozen=True):

@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
 
 class Tally(Struct):
-    """What was read but not kept. `other_groups`: the ids of streams groups."""
+    """Counts records that were read but not kept. `other_groups`: the ids of streams groups."""
 
     read: int = 0
     aborted: int = 0

@@ -49,8 +49,8 @@ def shard_of(key: SharePartitionKey, partitions: int) -> int:
 
 
 class _Followed(Struct):
-    """What is known of a share-partition. `snapshot_epoch` None: there was no snapshot yet, and the
-    first update stands at `update_offset`."""
+    """A share-partition as the log describes it so far. `snapshot_epoch` None: the log has no
+    snapshot of it yet, and its first update is at `update_offset`."""
 
     snapshot_epoch: int | None = None
     state_epoch: int = 0

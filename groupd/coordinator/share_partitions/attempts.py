@@ -67,7 +67,7 @@ class ShareAttempt:
 
 
 class _ReadShare(Struct, frozen=True):
-    """What was read of a share-partition, from `offset` on."""
+    """The record batches that were read for a share-partition, from `offset` on."""
 
     target: ShareTarget
     share: SharePartition

@@ -77,7 +77,7 @@ class InFlightRecords:
         *,
         dead_letters: bool,
     ) -> None:
-        """What was stored (docs/spec/share-group.md#4.2). `start_offset` is an offset, not -1.
+        """Loads a stored state (docs/spec/share-group.md#4.2). `start_offset` must not be -1.
         `dead_letters`: the group has a dead-letter queue; without one a stored ARCHIVING counts as
         ARCHIVED. Raises InvalidShareState."""
         self.start_offset = start_offset

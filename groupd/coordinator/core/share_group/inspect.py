@@ -1,4 +1,4 @@
-"""What is shown of a share group: epochs, members, its partitions, and what it waits for."""
+"""Shows a share group to people: its epochs, members and partitions, and what it waits for."""
 
 from __future__ import annotations
 
