@@ -4,6 +4,7 @@ the command asks for them, but an error that must come without a message says so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from groupd.protocol.errors import ErrorCode
@@ -67,7 +68,10 @@ def _consumer_heartbeat(ticket: Ticket, reply: Plain, names: Names) -> list[str]
     return [" ".join(facts)]
 
 
-def _consumer_describe(_: Ticket, reply: Plain, names: Names) -> list[str]:
+def _describe(
+    show: Callable[[Names, Plain], str], _: Ticket, reply: Plain, names: Names
+) -> list[str]:
+    """Groups of types with epochs; `show` shows a member."""
     lines = []
     for group in reply["groups"]:
         name = names.back(group["group_id"]) or '""'
@@ -81,7 +85,7 @@ def _consumer_describe(_: Ticket, reply: Plain, names: Names) -> list[str]:
             head += f" operations={group['authorized_operations']}"
         lines.append(head)
         members = sorted(group["members"], key=lambda one: names.alias(one["member_id"]))
-        lines += [_consumer_member(names, member) for member in members]
+        lines += [show(names, member) for member in members]
     return lines if len(reply["groups"]) == 1 else ["", *lines]
 
 
@@ -103,24 +107,6 @@ def _consumer_member(names: Names, member: Plain) -> str:
     if "member_type" in member:
         facts.append({0: "classic", 1: "consumer"}.get(member["member_type"], "?"))
     return " ".join(facts)
-
-
-def _share_describe(_: Ticket, reply: Plain, names: Names) -> list[str]:
-    lines = []
-    for group in reply["groups"]:
-        name = names.back(group["group_id"]) or '""'
-        if group["error_code"]:
-            members = f" {len(group['members'])} members" if group["members"] else ""
-            lines.append(f"{name} {_failed(group)}{members}")
-            continue
-        head = f"{name} {group['group_state']} epoch={group['group_epoch']}"
-        head += f" assignment={group['assignment_epoch']} {group['assignor_name']}"
-        if group["authorized_operations"] != NOT_ASKED:
-            head += f" operations={group['authorized_operations']}"
-        lines.append(head)
-        members = sorted(group["members"], key=lambda one: names.alias(one["member_id"]))
-        lines += [_share_member(names, member) for member in members]
-    return lines if len(reply["groups"]) == 1 else ["", *lines]
 
 
 def _share_member(names: Names, member: Plain) -> str:
@@ -352,9 +338,9 @@ def _alter_configs(_: Ticket, reply: Plain, __: Names) -> list[str]:
 
 _SHOW: Mapping[str, Callable[[Ticket, Any, Names], list[str]]] = {
     "ConsumerGroupHeartbeat": _consumer_heartbeat,
-    "ConsumerGroupDescribe": _consumer_describe,
+    "ConsumerGroupDescribe": partial(_describe, _consumer_member),
     "ShareGroupHeartbeat": _consumer_heartbeat,
-    "ShareGroupDescribe": _share_describe,
+    "ShareGroupDescribe": partial(_describe, _share_member),
     "DescribeShareGroupOffsets": _share_offsets,
     "AlterShareGroupOffsets": _share_alter,
     "DeleteShareGroupOffsets": _share_delete,
