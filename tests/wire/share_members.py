@@ -242,6 +242,10 @@ class SharingMember:
         named = {"group_id": self.topic.group, "member_id": self.member, "member_epoch": epoch}
         return self.client.call("ShareGroupHeartbeat", 1, **named, **fields)
 
+    def release(self, epoch: int, *held: tuple[int, int, int]) -> None:
+        """Give back what was acquired of partition 0."""
+        assert self.code(epoch, *[acked(first, last, RELEASE) for first, last, _ in held]) == 0
+
     def _named(self, place: Place) -> tuple[bytes, int]:
         return (self.topic.topic_id, place) if isinstance(place, int) else place
 
