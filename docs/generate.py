@@ -78,8 +78,11 @@ CONFIG_FOOT = (
 - `group.coordinator.rebalance.protocols` must contain `classic`. `streams`, which Kafka may have
   there, is refused: groupd does not serve it. `share` is refused, too: share groups are served
   whatever it says, as in Kafka; `groupd.share.version=0` turns them off.
-- `offsets.topic.num.partitions` and `transaction.state.log.num.partitions` belong to the
-  data directory: another value is refused at start.
+- `offsets.topic.num.partitions`, `transaction.state.log.num.partitions` and
+  `share.coordinator.state.topic.num.partitions` belong to the data directory: another value is
+  refused at start.
+- `group.share.assignors` names one assignor, and `group.share.max.share.sessions` must not be below
+  `group.share.max.size`.
 
 ## Settings of one group, set while running
 

@@ -63,17 +63,19 @@ class ShareView:
     def place(self, key: SharePartitionKey) -> tuple[str, int]:
         return self._engine.topic_name(key.topic_id), key.partition
 
-    def under_way(self) -> list[ShareRecord]:
-        """The records in flight, at most `LISTED_MAX`."""
+    def under_way(self, state: str | None = None) -> list[ShareRecord]:
+        """The records in flight, or those of them that are in `state`; at most `LISTED_MAX`."""
         found: list[ShareRecord] = []
         for share in self.shares():
             for one in ranges_of(share):
+                if state not in (None, _state_of(one)):
+                    continue
                 last = min(one.last_offset, one.first_offset + LISTED_MAX - len(found) - 1)
                 found += [self._in_flight(share, one, n) for n in range(one.first_offset, last + 1)]
         return found
 
     def acquired(self) -> list[ShareRecord]:
-        return [one for one in self.under_way() if one["state"] == share_history.ACQUIRED]
+        return self.under_way(share_history.ACQUIRED)
 
     def seen_in(self, state: str) -> list[ShareRecord]:
         """The records that came to this state last, by topic, partition and offset."""
@@ -131,8 +133,7 @@ class ShareView:
 
     def _in_flight(self, share: SharePartition, one: InFlightRange, offset: int) -> ShareRecord:
         seen = self._engine.shares.of(_key(share)).get(offset, share_history.UNSEEN)
-        # What is not durable yet may still fail. Until then the member holds the record.
-        held = one.state == ACQUIRED or (one.write_pending and one.member_id is not None)
+        state = _state_of(one)
         why = seen.why if one.end is None else one.end.value
         left_ms = None
         if one.lock_until_ms is not None:
@@ -142,11 +143,11 @@ class ShareView:
             topic=topic,
             partition=partition,
             offset=offset,
-            state=STATES[ACQUIRED if held else one.state],
+            state=state,
             delivery_count=one.delivery_count,
             member_id=one.member_id or seen.member_id,
             lock_left_ms=left_ms,
-            why=None if held else why,
+            why=None if state == share_history.ACQUIRED else why,
         )
 
     def _remembered(self, key: SharePartitionKey, offset: int) -> ShareRecord:
@@ -162,6 +163,12 @@ class ShareView:
             lock_left_ms=None,
             why=seen.why,
         )
+
+
+def _state_of(one: InFlightRange) -> str:
+    # What is not durable yet may still fail. Until then the member holds the record.
+    held = one.state == ACQUIRED or (one.write_pending and one.member_id is not None)
+    return STATES[ACQUIRED if held else one.state]
 
 
 def ranges_of(share: SharePartition) -> Iterator[InFlightRange]:

@@ -35,6 +35,7 @@ SESSIONS_MAX = 10
 SETTINGS = {
     "group.share.max.size": "5",
     "group.share.max.share.sessions": str(SESSIONS_MAX),
+    "log.cleaner.backoff.ms": "200",
 }
 _START_S = 60.0
 _GROUP = 32
@@ -74,7 +75,7 @@ class ShareTopic:
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.name = self.group = f"share-{next(_numbers)}"
-        self.members: list[ShareReader] = []
+        self.members: list[SharingMember] = []
         self.client = WireClient(peer.host, peer.port)
         self.configure(share_auto_offset_reset="earliest")
         self.topic_id = self.create(self.name)
@@ -85,9 +86,9 @@ class ShareTopic:
             member.client.close()
         self.client.close()
 
-    def member(self, name: str = "m1") -> ShareReader:
+    def member(self, name: str = "m1") -> SharingMember:
         """A member, or the same on one more connection."""
-        self.members.append(ShareReader(self, name))
+        self.members.append(SharingMember(self, name))
         return self.members[-1]
 
     def configure(self, **values: str) -> None:
@@ -165,7 +166,7 @@ class ShareTopic:
         return found["start_offset"], found["lag"]
 
 
-class ShareReader:
+class SharingMember:
     """A member on a connection of its own. The test says the epochs of its session."""
 
     def __init__(self, topic: ShareTopic, member: str) -> None:
@@ -240,6 +241,10 @@ class ShareReader:
     def _beat(self, epoch: int, **fields: Any) -> Plain:
         named = {"group_id": self.topic.group, "member_id": self.member, "member_epoch": epoch}
         return self.client.call("ShareGroupHeartbeat", 1, **named, **fields)
+
+    def release(self, epoch: int, *held: tuple[int, int, int]) -> None:
+        """Give back what was acquired of partition 0."""
+        assert self.code(epoch, *[acked(first, last, RELEASE) for first, last, _ in held]) == 0
 
     def _named(self, place: Place) -> tuple[bytes, int]:
         return (self.topic.topic_id, place) if isinstance(place, int) else place

@@ -16,8 +16,8 @@ from tests.wire.share_members import (
     REJECT,
     RELEASE,
     RENEW,
-    ShareReader,
     ShareTopic,
+    SharingMember,
     acked,
     acquired,
     entries_of,
@@ -35,7 +35,7 @@ SHORT_LOCK_MS = 1000
 
 
 @pytest.fixture
-def member(foo: ShareTopic) -> ShareReader:
+def member(foo: ShareTopic) -> SharingMember:
     """A member that holds 0 to 9 of partition 0; its next epoch is 1."""
     foo.produce(10)
     made = foo.member()
@@ -45,7 +45,7 @@ def member(foo: ShareTopic) -> ShareReader:
 
 @pytest.mark.parametrize("types", [(ACCEPT,), (ACCEPT,) * 10])
 def test_sg_107_accepted_records_are_over(
-    foo: ShareTopic, member: ShareReader, types: Sequence[int]
+    foo: ShareTopic, member: SharingMember, types: Sequence[int]
 ) -> None:
     assert member.code(1, acked(0, 9, *types)) == 0
     assert foo.offsets()[1] == 0
@@ -65,12 +65,12 @@ def test_sg_107_accepted_records_are_over(
         [acked(0, 2**62, *[ACCEPT] * 10)],
     ],
 )
-def test_sg_108_malformed_acknowledgements(member: ShareReader, batches: Sequence[Plain]) -> None:
+def test_sg_108_malformed_acknowledgements(member: SharingMember, batches: Sequence[Plain]) -> None:
     assert member.code(1, *batches) == INVALID
     assert member.code(2, acked(0, 9)) == 0
 
 
-def test_sg_109_locks_can_be_renewed(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_109_locks_can_be_renewed(foo: ShareTopic, member: SharingMember) -> None:
     renewal = acked(0, 9, RENEW)
     assert member.code(1, renewal, version=1) == INVALID
     assert member.code(2, renewal) == INVALID
@@ -93,15 +93,15 @@ def test_sg_109_a_renewed_lock_lasts_its_full_time_again(foo: ShareTopic) -> Non
     assert time.monotonic() - renewed_s >= 2 * SHORT_LOCK_MS / 1000
 
 
-def test_sg_110_a_fetch_that_renews_fetches_nothing(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_110_a_fetch_that_renews_fetches_nothing(foo: ShareTopic, member: SharingMember) -> None:
     foo.produce(10)
-    limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    limits: Plain = {"max_wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
     reply = member.fetch(1, acks={0: [acked(0, 9, RENEW)]}, is_renew_ack=True, **limits)
     entry = partitions_of(reply)[0]
     assert (entry["acknowledge_error_code"], entry["acquired_records"]) == (0, [])
 
 
-def test_sg_111_only_the_holder_can_acknowledge(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_111_only_the_holder_can_acknowledge(foo: ShareTopic, member: SharingMember) -> None:
     foo.produce(10)
     other = foo.member("m2")
     assert acquired(other.fetch(0, [0])) == [(10, 19, 1)]
@@ -122,7 +122,9 @@ def test_sg_94_sg_111_a_lock_ends(foo: ShareTopic) -> None:
     assert member.code(1, acked(0, 9)) == WRONG_STATE
 
 
-def test_sg_112_offsets_outside_of_what_is_in_flight(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_112_offsets_outside_of_what_is_in_flight(
+    foo: ShareTopic, member: SharingMember
+) -> None:
     foo.produce(10)
     assert member.code(1, acked(0, 14)) == INVALID
     assert member.code(2, acked(20, 25)) == INVALID
@@ -135,7 +137,7 @@ def test_sg_112_offsets_outside_of_what_is_in_flight(foo: ShareTopic, member: Sh
 
 
 def test_sg_113_a_partition_is_acknowledged_as_a_whole(
-    foo: ShareTopic, member: ShareReader
+    foo: ShareTopic, member: SharingMember
 ) -> None:
     foo.produce(5)
     foo.produce(10, partition=1)
@@ -151,7 +153,7 @@ def test_sg_113_a_partition_is_acknowledged_as_a_whole(
 
 
 def test_sg_114_partitions_that_cannot_be_acknowledged(
-    foo: ShareTopic, member: ShareReader
+    foo: ShareTopic, member: SharingMember
 ) -> None:
     """Where a right is missing, see test_share_rights.py."""
     wanted = {
@@ -163,21 +165,21 @@ def test_sg_114_partitions_that_cannot_be_acknowledged(
     assert {place: one["error_code"] for place, one in found.items()} == wanted
 
 
-def test_sg_115_gaps_are_over(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_115_gaps_are_over(foo: ShareTopic, member: SharingMember) -> None:
     types = [GAP if offset == 3 else ACCEPT for offset in range(10)]
     assert member.code(1, acked(0, 9, *types)) == 0
     assert foo.offsets()[1] == 0
     assert acquired(member.late(2)) == []
 
 
-def test_sg_115_rejected_records_are_over(foo: ShareTopic, member: ShareReader) -> None:
+def test_sg_115_rejected_records_are_over(foo: ShareTopic, member: SharingMember) -> None:
     assert member.code(1, acked(0, 9, REJECT)) == 0
     assert foo.offsets()[1] == 0
     assert acquired(member.late(2)) == []
 
 
 def test_sg_116_one_entry_for_acknowledgements_and_records(
-    foo: ShareTopic, member: ShareReader
+    foo: ShareTopic, member: SharingMember
 ) -> None:
     foo.produce(10)
     reply = member.fetch(1, acks={0: [acked(0, 9)]})
@@ -188,7 +190,7 @@ def test_sg_116_one_entry_for_acknowledgements_and_records(
 
 
 def test_sg_117_acknowledgements_that_cannot_be_written(
-    foo: ShareTopic, member: ShareReader
+    foo: ShareTopic, member: SharingMember
 ) -> None:
     """Here because an administrator has deleted the state."""
     foo.delete_state()
@@ -198,14 +200,14 @@ def test_sg_117_acknowledgements_that_cannot_be_written(
     assert foo.offsets()[1] == 0
 
 
-def test_sg_118_partitions_without_acknowledgements(member: ShareReader) -> None:
+def test_sg_118_partitions_without_acknowledgements(member: SharingMember) -> None:
     found = partitions_of(member.acknowledge(1, {0: [acked(0, 9)], 1: []}))
     assert {number: one["error_code"] for number, one in found.items()} == {0: 0, 1: 0}
     assert partitions_of(member.acknowledge(2, {1: []})) == {}
 
 
 def test_sg_119_the_reply_says_how_long_records_stay_locked(
-    foo: ShareTopic, member: ShareReader
+    foo: ShareTopic, member: SharingMember
 ) -> None:
     assert "acquisition_lock_timeout" not in member.acknowledge(1, version=1)
     assert member.acknowledge(2)["acquisition_lock_timeout"] == LOCK_MS

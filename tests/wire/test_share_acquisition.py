@@ -9,16 +9,15 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from groupd.protocol.records.batch import iter_batches
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.kio_entities import Plain
 from tests.support.process import wait_until
-from tests.support.wire_client import WireClient
-from tests.support.wire_requests import delete_records, list_offsets, listed
+from tests.support.wire_requests import delete_records, fetch, list_offsets, listed
 from tests.wire.share_members import (
     GAP,
     RECORD_LIMIT,
     RELEASE,
-    STATE_EPOCH,
-    ShareReader,
     ShareTopic,
     acked,
     acquired,
@@ -28,16 +27,12 @@ from tests.wire.share_members import (
     partitions_of,
     peer,
 )
+from tests.wire.test_configs import SET, TOPIC, alter
 
 __all__ = ["foo", "peer"]
 
-NOT_LEADER, OFFSET_NOT_AVAILABLE = 6, 78
+OFFSET_NOT_AVAILABLE = 78
 HOUR_MS = 3_600_000
-
-
-def release(member: ShareReader, epoch: int, *batches: tuple[int, int, int]) -> None:
-    """Give back what was acquired."""
-    assert member.code(epoch, *[acked(first, last, RELEASE) for first, last, _ in batches]) == 0
 
 
 def test_sg_84_each_record_goes_to_one_member(foo: ShareTopic) -> None:
@@ -53,7 +48,7 @@ def test_sg_85_batches_are_whole_unless_the_limit_is_strict(foo: ShareTopic) -> 
     foo.produce(10)
     foo.produce(10)
     first, second = foo.member(), foo.member("m2")
-    strict = {"share_acquire_mode": RECORD_LIMIT}
+    strict: Plain = {"share_acquire_mode": RECORD_LIMIT}
     assert acquired(first.fetch(0, [0], max_records=1)) == [(0, 9, 1)]
     reply = first.fetch(1, max_records=1, **strict)
     assert acquired(reply) == [(10, 10, 1)]
@@ -77,7 +72,7 @@ def test_sg_87_the_batch_that_reaches_the_limit_comes_too(foo: ShareTopic) -> No
             foo.produce(count, partition)
     member = foo.member()
     assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 19, 1)]
-    strict = {"share_acquire_mode": RECORD_LIMIT}
+    strict: Plain = {"share_acquire_mode": RECORD_LIMIT}
     assert acquired(foo.member("m2").fetch(0, [1], max_records=10, **strict), 1) == [(0, 9, 1)]
 
 
@@ -101,7 +96,7 @@ def test_sg_89_locks_are_limited(foo: ShareTopic) -> None:
     first, second = foo.member(), foo.member("m2")
     assert acquired(first.fetch(0, [0])) == [(0, 99, 1)]
     assert acquired(second.late(0, [0])) == []
-    release(first, 1, (20, 20, 1))
+    first.release(1, (20, 20, 1))
     assert acquired(second.fetch(1)) == [(20, 20, 2)]
 
 
@@ -123,7 +118,8 @@ def test_sg_91_a_fetch_that_only_acknowledges(foo: ShareTopic, limit: str) -> No
         foo.produce(10)
     member = foo.member()
     assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 9, 1)]
-    reply = member.fetch(1, acks={0: [acked(0, 9)]}, **{limit: 0})
+    zero: Plain = {limit: 0}
+    reply = member.fetch(1, acks={0: [acked(0, 9)]}, **zero)
     entry = partitions_of(reply)[0]
     found = (entry["error_code"], entry["acknowledge_error_code"], entry["acquired_records"])
     assert found == (0, 0, [])
@@ -146,7 +142,7 @@ def test_sg_93_released_records_go_to_a_waiting_member_at_once(foo: ShareTopic) 
     first, second = foo.member(), foo.member("m2")
     assert acquired(first.fetch(0, [0])) == [(0, 9, 1)]
     second.send_fetch(0, [0])
-    release(first, 1, (0, 9, 1))
+    first.release(1, (0, 9, 1))
     assert acquired(second.client.receive()) == [(0, 9, 2)]
 
 
@@ -155,9 +151,9 @@ def test_sg_95_the_last_delivery(foo: ShareTopic) -> None:
     foo.produce(10)
     member = foo.member()
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
-    release(member, 1, (0, 9, 1))
+    member.release(1, (0, 9, 1))
     assert acquired(member.fetch(2)) == [(0, 9, 2)]
-    release(member, 3, (0, 9, 2))
+    member.release(3, (0, 9, 2))
     assert acquired(member.late(4)) == []
     assert foo.offsets()[1] == 0
 
@@ -168,7 +164,7 @@ def test_sg_96_records_that_fail_again_and_again_come_in_small_numbers(foo: Shar
     for number in range(6):
         found = acquired(member.fetch(2 * number, [] if number else [0]))
         given.append([(last - first + 1, count) for first, last, count in found])
-        release(member, 2 * number + 1, *found)
+        member.release(2 * number + 1, *found)
     assert given == [[(100, 1)], [(100, 2)], [(100, 3)], [(50, 4)], [(1, 5)], [(1, 5)]]
 
 
@@ -177,7 +173,7 @@ def test_sg_97_a_last_delivery_comes_alone(foo: ShareTopic) -> None:
     foo.produce(1)
     member = foo.member()
     for epoch in (0, 2):
-        release(member, epoch + 1, *acquired(member.fetch(epoch, [] if epoch else [0])))
+        member.release(epoch + 1, *acquired(member.fetch(epoch, [] if epoch else [0])))
     foo.produce(10)
     assert acquired(member.fetch(4)) == [(0, 0, 3)]
     assert acquired(member.fetch(5)) == [(1, 10, 1)]
@@ -281,7 +277,7 @@ def test_sg_102_deleted_records(foo: ShareTopic) -> None:
         foo.produce(10)
     member = foo.member()
     assert acquired(member.fetch(0, [0], max_records=1)) == [(0, 9, 1)]
-    release(member, 1, (0, 9, 1))
+    member.release(1, (0, 9, 1))
     api, version, fields = delete_records(foo.name, 20)
     assert not error_codes(foo.client.call(api, version, **fields))
     assert acquired(member.late(2)) == []
@@ -290,93 +286,40 @@ def test_sg_102_deleted_records(foo: ShareTopic) -> None:
     assert foo.offsets()[1] == 0
 
 
-def restarted(foo: ShareTopic) -> ShareReader:
-    """A member on a connection to the broker, which was killed and started again."""
-    foo.peer.restart()
-    foo.close()
-    foo.client = WireClient(foo.peer.host, foo.peer.port)
-    return foo.member()
+def test_sg_103_compacted_records(foo: ShareTopic) -> None:
+    compacts = {
+        "cleanup.policy": "compact",
+        "segment.ms": "50",
+        "min.cleanable.dirty.ratio": "0.0",
+    }
+    assert alter(foo.client, TOPIC, foo.name, *[(key, SET, compacts[key]) for key in compacts]) == (
+        0,
+        None,
+    )
 
+    def append(*keys: bytes) -> None:
+        now_ms = int(time.time() * 1000)
+        foo.append(encode_batch(0, -1, now_ms, [(key, b"value") for key in keys]))
 
-def test_sg_104_sg_105_after_a_restart(foo: ShareTopic, place: str) -> None:
-    """Unacknowledged records are new; counts and what is over are kept."""
-    if place == "memory":
-        pytest.skip("nothing outlives the process")
-    for _ in range(3):
-        foo.produce(10)
-    foo.produce(10, partition=1)
+    keys = [b"%d" % number for number in range(10)]
+    append(*keys)
     member = foo.member()
-    assert acquired(member.fetch(0, [0], max_records=20)) == [(0, 19, 1)]
-    assert member.code(1, acked(10, 19)) == 0
-    assert acquired(member.fetch(2, [1], forget=[0]), 1) == [(0, 9, 1)]
-    for epoch in (3, 5):
-        reply = member.acknowledge(epoch, {1: [acked(0, 9, RELEASE)]})
-        assert not error_codes(reply), reply
-        if epoch == 3:
-            assert acquired(member.fetch(4), 1) == [(0, 9, 2)]
-    member = restarted(foo)
-    served: list[Plain] = []
-
-    def serves() -> bool:
-        served[:] = [member.fetch(0, [0], max_records=15, max_wait=1000)]
-        return bool(acquired(served[0])) if not error_codes(served[0]) else False
-
-    wait_until(serves, 60, "the share-partition")
-    assert acquired(served[0]) == [(0, 9, 1), (20, 29, 1)]
-    assert acquired(member.fetch(1, [1]), 1) == [(0, 9, 3)]
-
-
-def test_sg_106_an_altered_start_offset_fences_the_leader(foo: ShareTopic) -> None:
-    for _ in range(2):
-        foo.produce(10)
-    member = foo.member()
-    assert acquired(member.fetch(0, [0], max_records=10)) == [(0, 9, 1)]
-    foo.initialize(15, STATE_EPOCH + 1)
-    # The leader hears of it with its next write.
-    assert acquired(foo.member("m2").fetch(0, [0])) == [(10, 19, 1)]
-    entry = partitions_of(member.acknowledge(1, {0: [acked(0, 9)]}))[0]
-    assert entry["error_code"] == NOT_LEADER
-    assert entry["current_leader"]["leader_epoch"] == 0
-    assert acquired(member.fetch(2)) == [(15, 19, 1)]
-
-
-def test_sg_40_the_delivery_limit_counts_as_it_is_now(foo: ShareTopic) -> None:
-    foo.produce(10)
-    member = foo.member()
-    for number in range(3):
-        found = acquired(member.fetch(2 * number, [] if number else [0]))
-        assert found == [(0, 9, number + 1)]
-        if number == 2:
-            foo.configure(share_delivery_count_limit="2")
-        release(member, 2 * number + 1, *found)
-    assert acquired(member.late(6)) == []
-    assert foo.offsets()[1] == 0
-
-
-def test_sg_36_leaving_the_group_releases_nothing(foo: ShareTopic) -> None:
-    foo.produce(10)
-    member, other = foo.member(), foo.member("m2")
-    member.join()
     assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
-    member.leave()
-    assert acquired(other.late(0, [0])) == []
-    assert member.code(1, acked(0, 4)) == 0
-    assert member.acknowledge(-1)["error_code"] == 0
-    assert acquired(other.fetch(1)) == [(5, 9, 2)]
+    member.release(1, (0, 9, 1))
+    append(*keys)
+    api, version, fields = fetch(foo.name, 0)
 
+    def compacted() -> bool:
+        append(b"later")
+        (found,) = foo.client.call(api, version, **fields)["responses"][0]["partitions"]
+        return next(iter_batches(found["records"])).header.base_offset == 10
 
-def test_sg_51_the_start_offset_of_a_group_is_altered(foo: ShareTopic) -> None:
-    foo.produce(10)
-    member = foo.member()
-    member.join()
-    assert acquired(member.fetch(0, [0])) == [(0, 9, 1)]
-    assert member.code(1, acked(0, 1), acked(2, 9, RELEASE)) == 0
-    member.leave()
-    assert member.acknowledge(-1)["error_code"] == 0
-    # With the connection of its last session the leader forgets the group.
-    member.client.close()
-    topics = [{"topic_name": foo.name, "partitions": [{"partition_index": 0, "start_offset": 4}]}]
-    reply = foo.client.call("AlterShareGroupOffsets", 0, group_id=foo.group, topics=topics)
-    assert not error_codes(reply), reply
-    assert foo.offsets() == (4, 6)
-    assert acquired(foo.member("m2").fetch(0, [0])) == [(4, 9, 1)]
+    wait_until(compacted, 30, "the compaction")
+    given = acquired(member.fetch(2))
+    assert (given[0][0], {count for _, _, count in given}) == (10, {1})
+    assert member.code(3, *[acked(first, last) for first, last, _ in given]) == 0
+    # The start offset that administrators see may be one write behind.
+    append(b"last")
+    ((first, last, _),) = acquired(member.fetch(4, max_records=1))
+    assert member.code(5, acked(first, last)) == 0
+    assert foo.offsets()[0] >= 10

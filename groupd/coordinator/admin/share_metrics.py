@@ -76,6 +76,7 @@ class ShareRequestsMetrics(Collector):
         self._broker = broker
         self._most = series_max // _SERIES
         self._chosen: list[SharePartition] | None = None
+        self._left_out = 0
 
     async def prepare(self, work: LongWork) -> None:
         """Chooses the share-partitions in slices, for the next `collect`."""
@@ -84,16 +85,23 @@ class ShareRequestsMetrics(Collector):
     def _choose(self) -> Steps[list[SharePartition]]:
         """The loaded share-partitions with the most records in flight."""
         found: list[SharePartition] = []
+        self._left_out = 0
         if self._broker.config.metrics_lag != "partition":
             return found
-        loaded = [share for share in self._shares.leaders.all() if share.records is not None]
+        loaded: list[SharePartition] = []
         sizes = []
-        for some in chunks(enumerate(loaded)):
-            sizes += [(-_GAUGES[0][2](share), at) for at, share in some]
+        for some in chunks(self._shares.leaders.all()):
+            for share in some:
+                if share.records is not None:
+                    sizes.append((-share.records.in_flight, len(loaded)))
+                    loaded.append(share)
             yield
         order = yield from sorted_in_steps(sizes)
+        self._left_out = max(0, len(loaded) - self._most)
         for places in chunks(order):
             found += [loaded[at] for _, at in places][: self._most - len(found)]
+            if len(found) >= self._most:
+                break
             yield
         return found
 
@@ -132,9 +140,7 @@ class ShareRequestsMetrics(Collector):
             partial(self._samples, f"{_TIMEOUTS}_total", chosen, lambda one: one.lock_timeouts)
         )
         yield metric
-        left_out = _SERIES * max(0, len(leaders) - len(chosen))
-        if self._broker.config.metrics_lag != "partition":
-            left_out = 0
+        left_out = _SERIES * self._left_out
         yield gauge("groupd_share_series_left_out", "Series beyond the limit.", left_out)
 
     def _samples(self, name: str, chosen: list[SharePartition], value: _Value) -> Iterator[Sample]:

@@ -21,6 +21,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES
 from groupd.coordinator.lag.share_offsets import ShareOffsets, SharePosition
+from groupd.coordinator.share_partitions.counts import ShareEvent
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
 from groupd.coordinator.share_partitions.in_flight_types import InFlightRange
 from groupd.coordinator.share_partitions.runs import ACQUIRED
@@ -101,8 +102,12 @@ class SharePages(Struct, frozen=True):
         return shown, len(places) > limit
 
     def _events(self, state: ShardState, group_id: str) -> list[dict[str, Any]]:
-        """The latest events of the group, oldest first."""
-        found = [one for one in self.shares.counts.events if one.group_id == group_id]
+        """The latest events of the group, oldest first: half of them of archived records."""
+        counts = self.shares.counts
+        found: list[ShareEvent] = []
+        for events in (counts.archived_events, counts.events):
+            found += [one for one in events if one.group_id == group_id][-EVENTS_SHOWN // 2 :]
+        found.sort(key=lambda one: one.wall_ms)
         return [
             {
                 "timestamp_ms": one.wall_ms,
@@ -114,7 +119,7 @@ class SharePages(Struct, frozen=True):
                 "why": one.why,
                 "delivery_count": one.delivery_count,
             }
-            for one in found[-EVENTS_SHOWN:]
+            for one in found
         ]
 
 

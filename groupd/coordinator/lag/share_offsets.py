@@ -229,7 +229,7 @@ class ShareOffsets:
         """Where the group is in each partition of `call.request` (partitions by topic id). A
         partition from which nothing was acknowledged yet is left out."""
         asked = list(self._existing(call.request))
-        before = self._positions.pop(call.group_id, {})
+        before = self._positions.get(call.group_id, {})
         now = self._broker.clock.now()
         found: dict[str, dict[int, SharePosition]] = {}
         for span in spans(len(asked), ASKED_AT_ONCE):
@@ -243,6 +243,7 @@ class ShareOffsets:
                         last = replace(last, start_offset=summary.start_offset)
                     found.setdefault(name, {})[number] = last
                     self._follow((call.group_id, name, number), summary.start_offset, now)
+        self._positions.pop(call.group_id, None)  # the newest ones are last
         self._positions[call.group_id] = found
         if len(self._positions) > GROUPS_KEPT:
             del self._positions[next(iter(self._positions))]

@@ -43,8 +43,9 @@ class AcknowledgementsUnderWay:
         self._pending[key] = durable, batches
 
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
-        """Wait until all are durable or undone."""
-        for key, (durable, batches) in self._pending.items():
+        """Wait until all are durable or undone. A second call returns the same."""
+        pending, self._pending = self._pending, {}
+        for key, (durable, batches) in pending.items():
             self.results[key] = error = await durable
             if pace.due():
                 await pace.turn()

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, islice
+from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
@@ -80,7 +81,8 @@ class Taking:
             self._add_new(first, min(limit, last), last)
             return
         size = max(1, self._asked.batch_size)
-        for base, _ in self._found:
+        begin = bisect_left(self._found, first, key=itemgetter(0))
+        for base, _ in islice(self._found, begin, None):
             if base > last:
                 break
             if base - first >= size:
@@ -90,9 +92,9 @@ class Taking:
         self._add_new(first, last, last)
 
     def _end_of_log_batch(self, offset: int) -> int:
-        for base, last in self._found:
-            if base <= offset <= last:
-                return last
+        index = bisect_left(self._found, offset, key=itemgetter(1))
+        if index < len(self._found) and self._found[index][0] <= offset:
+            return self._found[index][1]
         return offset
 
     def _add_new(self, first: int, last: int, batch_last: int) -> None:
@@ -158,16 +160,20 @@ class Taking:
 def without(
     acquired: Sequence[AcquiredRecords], ranges: Iterable[LogBatch]
 ) -> list[AcquiredRecords]:
-    """What is left of the acquired records without these ranges; both are in order."""
-    left = list(acquired)
-    for first, last in ranges:
-        kept: list[AcquiredRecords] = []
-        for one in left:
-            if one.first_offset < first:
-                before = min(one.last_offset, first - 1)
-                kept.append(AcquiredRecords(one.first_offset, before, one.delivery_count))
-            if one.last_offset > last:
-                behind = max(one.first_offset, last + 1)
-                kept.append(AcquiredRecords(behind, one.last_offset, one.delivery_count))
-        left = kept
+    """What is left of the acquired records without these ranges; both are in order, and neither
+    overlaps itself."""
+    left: list[AcquiredRecords] = []
+    coming = iter(ranges)
+    gone = next(coming, None)
+    for one in acquired:
+        first = one.first_offset
+        while gone is not None and gone[0] <= one.last_offset:
+            if first < gone[0]:
+                left.append(AcquiredRecords(first, gone[0] - 1, one.delivery_count))
+            first = max(first, gone[1] + 1)
+            if gone[1] > one.last_offset:
+                break  # the next one may be in this range, too
+            gone = next(coming, None)
+        if first <= one.last_offset:
+            left.append(AcquiredRecords(first, one.last_offset, one.delivery_count))
     return left

@@ -208,6 +208,8 @@ class ShareReader:
         for target, share in attempt.readable:
             if left <= 0:
                 break
+            if self._pace.due():  # a partition without news is read without any wait
+                await self._pace.turn()
             offset, last_offset = share.to_read(left, asked.settings.max_record_locks)
             try:
                 read = await self._leaders.kept.read(
@@ -269,6 +271,7 @@ class ShareReader:
         attempt.complete = attempt.complete or attempt.size > 0 or wanted == 0
         if asked.limit is not None and not attempt.complete:
             self._plane.quotas.sent(asked.limit, -size)
+            attempt.counted = 0
         attempt.answers += acquired
         answered = {target for target, _ in attempt.answers}
         attempt.answers += [

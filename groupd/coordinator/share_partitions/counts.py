@@ -12,13 +12,16 @@ from groupd.coordinator.share_partitions.runs import DeliveryEnd
 from groupd.protocol.messages import TopicId
 
 EVENTS_MAX = 1000
-"""How many events are kept."""
+"""How many events are kept: of records that were archived, and of others."""
 
 
 ACQUIRED_BY_MEMBER = "acquired"
 LOADED = "loaded"
 """Events of listeners only: records that a member has acquired; and a share-partition that was
 loaded, so that no record of it is locked any more."""
+
+
+ARCHIVED_EVENT = "archived"
 
 
 class ShareEvent(Struct, frozen=True):
@@ -57,13 +60,15 @@ class ShareCounts:
         """How many share-partitions were loaded, and the milliseconds that this took together."""
         self.dead_letters = self.dead_letter_requests = self.failed_dead_letter_requests = 0
         self.events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
+        self.archived_events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
+        """Those are few, and people look for them: the many others must not push them out."""
         self.listeners: list[Callable[[ShareEvent], None]] = []
         """They get every event at once, and those that are too many to keep. They must not
         raise."""
 
     def tell(self, event: ShareEvent) -> None:
         """Keep an event."""
-        self.events.append(event)
+        (self.archived_events if event.what == ARCHIVED_EVENT else self.events).append(event)
         if self.listeners:
             self.tell_listeners(event)
 

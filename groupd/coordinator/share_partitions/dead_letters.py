@@ -89,11 +89,12 @@ class DeadLetterQueues:
         self.produce: SendRecords = self.produce_here
 
     async def bury(self, share: SharePartition, letters: Sequence[DeadLetters]) -> None:
-        """Copy these records. Errors are logged: there is nobody to tell."""
+        """Copy these records. Errors are logged: there is nobody to tell. If the topic cannot be
+        reached in all attempts, the rest is not tried: each range would take as long."""
         for one in letters:
             try:
                 await self._copy(share, one)
-            except (ApiError, LogError) as error:
+            except Exception as error:  # noqa: BLE001 - or the records would never end
                 self._counts.failed_dead_letter_requests += 1
                 log.warning(
                     "records cannot be copied to the dead-letter topic",
@@ -103,6 +104,8 @@ class DeadLetterQueues:
                     last_offset=one.last_offset,
                     reason=str(error),
                 )
+                if isinstance(error, ApiError) and error.code in _AGAIN:
+                    return
 
     async def _copy(self, share: SharePartition, letters: DeadLetters) -> None:
         settings = self._settings(share.group_id)

@@ -19,6 +19,7 @@ from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch, without
 from groupd.coordinator.share_partitions.counts import (
     ACQUIRED_BY_MEMBER,
+    ARCHIVED_EVENT,
     LOADED,
     ShareCounts,
     ShareEvent,
@@ -243,7 +244,10 @@ class SharePartition:
         begun_ms = around.clock.monotonic_ms()
         try:
             self.records = await self._loaded()
-        except ApiError as error:
+        except Exception as error:
+            if not isinstance(error, ApiError):
+                log.exception("a share-partition cannot be loaded", group=self.group_id)
+                error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             self.close(error)
         else:
             start_offset = self.records.start_offset
@@ -347,7 +351,7 @@ class SharePartition:
         assert records is not None
         first = records.next_offset
         # Records that others hold may lie between those that can be acquired.
-        known = max(first - 1, records.end_offset if records.in_flight else 0)
+        known = max(first - 1, records.end_offset if records.in_flight else -1)
         return first, known + min(max_records, max(0, max_record_locks - records.in_flight))
 
     def acquire(
@@ -543,7 +547,7 @@ class SharePartition:
                 self._around.counts.accepted += count
             else:
                 self._around.counts.archived[one.end] += count
-            what, why = ("accepted", "") if accepted else ("archived", one.end.value)
+            what, why = ("accepted", "") if accepted else (ARCHIVED_EVENT, one.end.value)
             self._around.counts.tell(
                 self._event(one.first_offset, one.last_offset, what, why, one.delivery_count)
             )

@@ -364,8 +364,11 @@ class ShareRequests:
         for some in chunks(list(session.targets), REQUEST_ITEMS):
             for key in some:
                 share = self.leaders.get(group_id, key)
+                if self.sessions.get(session.key) is not None:
+                    return  # the member has come back, and may hold records of its new session
                 if share is not None:
                     share.release(member_id)
+                    yield
             yield
 
     def _group_left(self, group_id: str) -> None:

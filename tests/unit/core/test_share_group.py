@@ -224,6 +224,20 @@ def test_members_get_partitions_only_once_no_call_can_begin_their_state_anew() -
     assert not soft_of(shard.state).unanswered
 
 
+def test_a_heartbeat_whose_records_are_refused_is_not_waited_for() -> None:
+    """A record may be too large for the log; then the call is never made."""
+    shard = Shard()
+    request = ShareGroupHeartbeatRequest("g", "m0", 0, None, ("foo", "long" * 1000))
+    shard.shard.handle(RequestContext(7, 1, "client"), request, NOW)
+    shard.beat(0, "foo")
+    later = Instant(NOW.monotonic_ms + 30_000, NOW.wall_ms)
+    shard.request(ShareGroupHeartbeatRequest("g", "m", 2), later)
+    for _ in list(shard.calls):
+        shard.answer()
+    assert shard.group().initialized == {FOO: frozenset({0, 1})}
+    assert not soft_of(shard.state).unanswered
+
+
 def test_the_last_of_two_calls_fails() -> None:
     shard = asked_twice()
     shard.answer()

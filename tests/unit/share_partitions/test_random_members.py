@@ -108,7 +108,8 @@ async def test_random_members(seed):
     foo = await world.create(partitions=PARTITIONS)
     workers = [Worker(world, foo, f"m{number}") for number in range(3)]
     produced = [0] * PARTITIONS
-    world.shares.counts.events = ends = Ends()
+    ends = Ends()
+    world.shares.counts.events = world.shares.counts.archived_events = ends
 
     async def fetch(worker):
         given = await worker.fetch(rng)
@@ -135,7 +136,7 @@ async def test_random_members(seed):
         else:
             await world.shares.close()
             world.make_leader()
-            world.shares.counts.events = ends
+            world.shares.counts.events = world.shares.counts.archived_events = ends
         await world.settle()
     for worker in workers:
         worker.leave()

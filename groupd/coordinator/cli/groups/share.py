@@ -73,6 +73,10 @@ def share_waits(share: Row) -> Iterator[str]:
                 f"{place} for {first['member_id']}, which has held {_offsets(first)} for "
                 f"{span_text(first['held_ms'])} ({span_text(first['lock_left_ms'])} left)"
             )
+        elif first["write_pending"]:
+            yield f"{place} until the end of {_offsets(first)} is durable"
+        elif first["state"] == "archiving":
+            yield f"{place} for the copy of {_offsets(first)} to the dead-letter queue"
         else:
             yield f"{place} for the delivery of {_offsets(first)}"
 
@@ -94,8 +98,13 @@ def poison_lines(share: Row) -> list[str]:
 
 
 def given_up_lines(share: Row) -> list[str]:
-    """The latest records that were given up, with the reason, the newest first."""
-    found = [one for one in reversed(share["events"]) if one["what"] == "archived"]
+    """The latest records that were given up, with the reason, the newest first. At a gap there is
+    no record."""
+    found = [
+        one
+        for one in reversed(share["events"])
+        if one["what"] == "archived" and one["why"] != "gap"
+    ]
     return [
         f"{show_time(one['timestamp_ms'])} {one['topic']}-{one['partition']} {_offsets(one)}: "
         f"{one['why']}, delivered {one['delivery_count']} times"

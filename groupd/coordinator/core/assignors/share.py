@@ -52,7 +52,7 @@ class SimpleAssignor:
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
             deals = [(list(counts), list(range(len(members))))]
         else:
-            deals = [([topic_id], takers) for topic_id, takers in subscribers.items()]
+            deals = [([topic_id], subscribers[topic_id]) for topic_id in counts]
         pace = Pace(SLICE_PARTITIONS)
         for topic_ids, takers in deals:
             prior: list[list[TopicIdPartition]] = []

@@ -76,7 +76,7 @@ def start(
         OutsideCall(SHARE_STATE, group.group_id, request, data=Initialization(wanted))
     )
     soft_of(state).note(group.group_id, wanted, now)
-    soft_of(state).unanswered.update((group.group_id, topic_id) for topic_id in wanted)
+    soft_of(state).asked(group.group_id, wanted, known.initializing)
 
 
 def _wanted(

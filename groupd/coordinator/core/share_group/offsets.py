@@ -265,6 +265,8 @@ def before_delete(state: ShardState, group: ShareGroup) -> tuple[list[Record], O
         if topic_id in state.image.by_id
     }
     partitions = joined(joined(known.initialized, known.initializing), left)
+    # The share coordinator forgets topics that do not exist any more by itself.
+    partitions = {one: its for one, its in partitions.items() if one in state.image.by_id}
     record = records.state_partitions(group.group_id, known.all_deleting(state.image.by_id))
     request = _delete_request(group.group_id, partitions)
     return [record], OutsideCall(SHARE_STATE_DELETION, group.group_id, request)

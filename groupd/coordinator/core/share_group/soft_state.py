@@ -4,7 +4,7 @@ in the log depends on it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msgspec import Struct, field
 
@@ -25,13 +25,22 @@ class ShareSoftState(Struct):
     deleted_topics: dict[str, set[TopicId]] = field(default_factory=dict)
 
     def note(self, group_id: str, topic_ids: Iterable[TopicId], now: Instant) -> None:
-        """Soft state: it is asked now."""
+        """Soft state: the share coordinator is asked about these topics now."""
         self.since_ms.setdefault(group_id, {}).update(dict.fromkeys(topic_ids, now.monotonic_ms))
 
     def is_over(self, group_id: str, topic_id: TopicId, retry_ms: int, now: Instant) -> bool:
         """Whether the last request is so long ago that it is repeated."""
         since_ms = self.since_ms.get(group_id, {}).get(topic_id)
         return since_ms is None or now.monotonic_ms - since_ms >= retry_ms
+
+    def asked(
+        self, group_id: str, topic_ids: Iterable[TopicId], initializing: Container[TopicId]
+    ) -> None:
+        """Soft state: a heartbeat asks about these topics. Nobody waits for an answer about a topic
+        that is not `initializing`: an earlier heartbeat that counted itself was refused."""
+        for topic_id in topic_ids:
+            key = group_id, topic_id
+            self.unanswered[key] = 1 + (self.unanswered[key] if topic_id in initializing else 0)
 
     def answered(self, group_id: str, topic_ids: Iterable[TopicId]) -> list[TopicId]:
         """Soft state: a question of a heartbeat is answered. Returns those of its topics about

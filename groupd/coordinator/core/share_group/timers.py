@@ -33,10 +33,8 @@ def session(state: ShardState, group: ShareGroup, member_id: str) -> tuple[Deadl
 
 
 def share_groups(state: ShardState) -> Iterator[ShareGroup]:
-    """The share groups of the shard, by id."""
-    for _, group in sorted(state.groups.items()):
-        if isinstance(group, ShareGroup):
-            yield group
+    """The share groups of the shard."""
+    return (group for group in state.groups.values() if isinstance(group, ShareGroup))
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
@@ -57,6 +55,8 @@ def on_metadata(state: ShardState, delta: MetadataDelta, now: Instant) -> Outcom
     the state of such topics by itself. Members hear of all changes with their next heartbeat."""
     touched = delta.touched()
     deleted = {topic_id for _, topic_id in delta.deleted}
+    if not touched and not deleted:
+        return Outcome()
     for group in share_groups(state):
         group_id, known = group.group_id, group.state_partitions
         if not touched.isdisjoint(group.name_subscribers):
