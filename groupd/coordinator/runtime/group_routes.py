@@ -138,7 +138,7 @@ def _describe(
 
     def steps() -> Steps[None]:
         ids, refused = yield from _checked(group_ids, check)
-        asked = [question(group) for group in ids]
+        asked = yield from mapped_in_steps(question, ids)
         yield from _ask_groups(
             broker, context, asked, failure, lambda parts: reply((*refused, *parts))
         )
