@@ -22,8 +22,8 @@ from groupd.coordinator.logtools.entries import (
     LogToolError,
     entry_of,
 )
-from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
+from groupd.coordinator.logtools.latest import Kept, LatestEntries, LatestRecords, Tally
+from groupd.coordinator.logtools.logs import SHARE_STATE_LOG, ToolLog
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
 from groupd.protocol.records.batch import (
@@ -231,17 +231,19 @@ _CHUNK = 64 * 1024
 _OBJECT_CHARS_MAX = 64 * 1024 * 1024
 
 
-def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
+def latest_of_json(
+    path: Path, groups: frozenset[str], tally: Tally, kind: type[LatestEntries] = LatestRecords
+) -> list[Kept]:
     """Like `latest.latest_of`, for a file of JSON objects. Raises LogToolError."""
-    logs: dict[int, LatestRecords] = {}
-    for partition, entry in entries_of_json(path, OFFSETS_LOG):
+    logs: dict[int, LatestEntries] = {}
+    for partition, entry in _entries(path, kind.log):
         if partition not in logs:
-            logs[partition] = LatestRecords(f"{path}", groups, tally)
+            logs[partition] = kind(f"{path}", groups, tally)
         logs[partition].add(entry)
     return [one for latest in logs.values() for one in latest.kept()]
 
 
-def entries_of_json(path: Path, log: ToolLog) -> Iterator[tuple[int, LogEntry]]:
+def _entries(path: Path, log: ToolLog) -> Iterator[tuple[int, LogEntry]]:
     """The entries of one log in a file of JSON objects, each with the partition that its object
     names, -1 if it names none. Raises LogToolError."""
     try:

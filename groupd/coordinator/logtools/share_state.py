@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from pathlib import Path
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.entries import LogEntry, LogToolError, entries_of
+from groupd.coordinator.logtools.entries import LogEntry, LogToolError
 from groupd.coordinator.logtools.findings import Counts, Problem
-from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.latest import Kept, LatestEntries, Tally
 from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
-from groupd.coordinator.logtools.record_json import entries_of_json
-from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.coordinator.logtools.topic_ids import Translation
 from groupd.coordinator.runtime.coordinator_types import share_partition_text as named
 from groupd.coordinator.share_state.machine import KeptShareState, ShareStateMachine
@@ -26,8 +23,6 @@ from groupd.protocol.messages.share_state import (
     AVAILABLE,
     ShareStateBatch,
 )
-from groupd.protocol.records.batch import CorruptBatch
-from groupd.protocol.records.compression import UnsupportedCodec
 from groupd.protocol.records.share_state_records import (
     SharePartitionKey,
     ShareSnapshot,
@@ -143,23 +138,22 @@ def _batch_problems(batches: Iterable[ShareStateBatch], start_offset: int) -> It
 # What an import takes -----------------------------------------------------------------------
 
 
-class LatestState:
+class LatestState(LatestEntries):
     """Takes the entries of one partition of the log in order. Of each share-partition it keeps the
     latest snapshot and the updates behind it, which together are its state."""
 
-    def __init__(self, log: str, groups: frozenset[str], tally: Tally) -> None:
-        self._log = log
-        self._groups = groups
-        self._tally = tally
+    log = SHARE_STATE_LOG
+
+    def __init__(self, name: str, groups: frozenset[str], tally: Tally) -> None:
+        super().__init__(name, groups, tally)
         self._kept: dict[SharePartitionKey, list[Kept]] = {}
         self._checks = ShareStateChecks(-1, None)
 
     def add(self, entry: LogEntry) -> None:
-        """Raises LogToolError if a record cannot be read or contradicts those before it, because
-        nothing may be left out silently."""
+        """Raises LogToolError also if a record contradicts those before it."""
         self._tally.read += 1
         for _, reason in self._checks.add(entry):
-            raise LogToolError(f"{self._log} at offset {entry.raw.offset}: {reason}")
+            raise LogToolError(f"{self._name} at offset {entry.raw.offset}: {reason}")
         assert entry.state is not None
         key, value = entry.state
         if self._groups and key.group_id not in self._groups:
@@ -177,39 +171,10 @@ class LatestState:
             self._kept[key].append(found)
 
     def kept(self) -> list[Kept]:
-        """The records that count, in the order of the log. Raises LogToolError."""
         for offset, reason in self._checks.end(Counts()):
-            raise LogToolError(f"{self._log} at offset {offset}: {reason}")
+            raise LogToolError(f"{self._name} at offset {offset}: {reason}")
         found = [one for records in self._kept.values() for one in records]
         return sorted(found, key=lambda one: one.offset)
-
-
-async def latest_state(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """The records of all partitions of the log, one partition after the other. Raises
-    LogToolError."""
-    kept: list[Kept] = []
-    for partition in await source.partitions():
-        name = log_name(partition, source.log)
-        latest = LatestState(name, groups, tally)
-        async for batch in source.batches(partition):
-            try:
-                for entry in entries_of(batch, source.log):
-                    latest.add(entry)
-            except (CorruptBatch, UnsupportedCodec) as error:
-                where = f"{name} at offset {batch.header.base_offset}"
-                raise LogToolError(f"{where}: {error}") from error
-        kept += latest.kept()
-    return kept
-
-
-def latest_state_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """Like `latest_state`, for a file of JSON objects. Raises LogToolError."""
-    partitions: dict[int, LatestState] = {}
-    for partition, entry in entries_of_json(path, SHARE_STATE_LOG):
-        if partition not in partitions:
-            partitions[partition] = LatestState(f"{path}", groups, tally)
-        partitions[partition].add(entry)
-    return [one for latest in partitions.values() for one in latest.kept()]
 
 
 def distribute_state(
