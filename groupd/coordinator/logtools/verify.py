@@ -14,7 +14,7 @@ from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import MARKER, UNHELD_TYPES, LogEntry, entry_of
-from groupd.coordinator.logtools.findings import Counts, Finding, Problem, RecordChecks
+from groupd.coordinator.logtools.findings import Counts, Finding, Problem
 from groupd.coordinator.logtools.importing import fresh_shard, partitions_of
 from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.coordinator.logtools.segments import log_name, partition_files, read_segment
@@ -187,6 +187,8 @@ class ReplayChecks:
 
 
 OnFinding = Callable[[Finding], None]
+
+RecordChecks = ReplayChecks | ShareStateChecks
 
 _CHECKS: Mapping[ToolLog, Callable[[int, int | None], RecordChecks]] = {
     OFFSETS_LOG: ReplayChecks,
