@@ -100,9 +100,9 @@ def source_of(header: BatchHeader) -> RecordSource:
 
 
 @cache
-def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """The Arrow schema of `columns` of ENTRIES, in the order of the names, as Spark expects it."""
-    return to_arrow_schema(StructType([ENTRIES[name] for name in columns]), timezone="UTC")
+def arrow_schema(columns: tuple[str, ...], table: StructType = ENTRIES) -> pa.Schema:
+    """The Arrow schema of `columns` of `table`, in the order of the names, as Spark expects it."""
+    return to_arrow_schema(StructType([table[name] for name in columns]), timezone="UTC")
 
 
 class EntryRows:

@@ -1,8 +1,9 @@
-"""Errors that the user can correct, and lengths of time as the user types them."""
+"""Errors that the user can correct, and options as the user types them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -35,3 +36,14 @@ def length(value: Any) -> timedelta:
 def length_ms(value: Any) -> int:
     """The same in milliseconds. Raises PipelineError."""
     return length(value) // timedelta(milliseconds=1)
+
+
+def at_least_one(options: Mapping[str, Any], name: str) -> int:
+    """The value of an option that is a whole number. Raises PipelineError."""
+    try:
+        value = int(options[name])
+    except (TypeError, ValueError):
+        value = 0
+    if value < 1:
+        raise PipelineError(f"{name} must be a whole number, at least 1, not {options[name]}")
+    return value

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from groupd.coordinator.logtools.entries import state_type_name, type_name
 from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
-from groupd.pipeline.decode import EntryRows, PlainRecord, RecordSource
+from groupd.pipeline.decode import EntryRows
 from groupd.pipeline.row_filter import RowFilter
 from groupd.pipeline.schema import ENTRIES, SHARE_ENTRIES
 from groupd.pipeline.share_decode import ShareEntryRows
-from groupd.protocol.records.batch import BatchHeader
 
-
-class LogRows(Protocol):
-    """Takes records and gives Arrow batches; `decode.EntryRows` explains the methods."""
-
-    schema: pa.Schema
-
-    def __len__(self) -> int: ...
-
-    def want(self, wanted: RowFilter) -> None: ...
-
-    def add_payload(self, partition: int, payload: bytes, header: BatchHeader) -> None: ...
-
-    def add_corrupt(self, partition: int, offset: int, timestamp_ms: int, error: str) -> None: ...
-
-    def add_records(
-        self, partition: int, records: Iterable[PlainRecord], source: RecordSource
-    ) -> None: ...
-
-    def take(self) -> pa.RecordBatch: ...
+LogRows = EntryRows | ShareEntryRows
+"""Takes records and gives Arrow batches."""
 
 
 class SourceLog(Struct, frozen=True):

@@ -5,27 +5,28 @@ for those of `__consumer_offsets`: no record is lost, and damage does not end th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
-from groupd.coordinator.logtools.entries import MARKER, LogEntry, entry_of
+from groupd.coordinator.logtools.entries import MARKER, LogEntry, entries_of, entry_of
 from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
-from groupd.pipeline.decode import CORRUPT_BATCH, PLAIN_HEADER, PlainRecord, RecordSource
+from groupd.pipeline.decode import (
+    CORRUPT_BATCH,
+    PLAIN_HEADER,
+    PlainRecord,
+    RecordSource,
+    arrow_schema,
+)
 from groupd.pipeline.row_filter import EVERYTHING, RowFilter
 from groupd.pipeline.schema import SHARE_ENTRIES
-from groupd.pipeline.values import OutOfRange, micros, topic_id_text
-from groupd.protocol.messages.share_state import ShareStateBatch
+from groupd.pipeline.values import OutOfRange, micros, struct_of, topic_id_text
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     BatchRecord,
     CorruptBatch,
     check,
-    iter_records,
 )
 from groupd.protocol.records.compression import UnsupportedCodec
 from groupd.protocol.records.share_state_records import ShareSnapshot, ShareUpdate
@@ -33,13 +34,8 @@ from groupd.protocol.records.share_state_records import ShareSnapshot, ShareUpda
 RANGE_MAX = 2**31
 """No range of a share-partition has more offsets than this."""
 
-SHARE_COLUMNS = tuple(SHARE_ENTRIES.fieldNames())
 _UNKNOWN = -1
-
-
-@cache
-def _arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    return to_arrow_schema(StructType([SHARE_ENTRIES[name] for name in columns]), timezone="UTC")
+SHARE_COLUMNS = tuple(SHARE_ENTRIES.fieldNames())
 
 
 class ShareEntryRows:
@@ -48,7 +44,7 @@ class ShareEntryRows:
     def __init__(
         self, columns: Sequence[str] = SHARE_COLUMNS, wanted: RowFilter = EVERYTHING
     ) -> None:
-        self.schema = _arrow_schema(tuple(columns))
+        self.schema = arrow_schema(tuple(columns), SHARE_ENTRIES)
         self._rows: list[dict[str, Any]] = []
         self._wanted = wanted
 
@@ -66,15 +62,12 @@ class ShareEntryRows:
             return
         try:
             check(payload)
-            records = list(iter_records(Batch(header, payload)))
+            entries = list(entries_of(Batch(header, payload), SHARE_STATE_LOG))
         except (CorruptBatch, UnsupportedCodec) as error:
             self.add_corrupt(partition, header.base_offset, header.max_timestamp_ms, str(error))
             return
-        for raw in records:
-            if header.is_control:
-                self._add(partition, LogEntry(header, raw, MARKER))
-            else:
-                self._add(partition, entry_of(header, raw, SHARE_STATE_LOG))
+        for entry in entries:
+            self._add(partition, entry)
 
     def add_records(
         self, partition: int, records: Iterable[PlainRecord], source: RecordSource
@@ -128,40 +121,17 @@ class ShareEntryRows:
 
     def take(self) -> pa.RecordBatch:
         """Returns the collected rows and forgets them."""
-        arrays = [
-            pa.array([row.get(field.name) for row in self._rows], field.type)
-            for field in self.schema
-        ]
-        self._rows.clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        rows, self._rows = self._rows, []
+        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
 
 def _value(value: ShareSnapshot | ShareUpdate | None) -> dict[str, Any]:
     """The columns that the value of a record fills. Raises OutOfRange."""
     if value is None:
         return {}
-    columns: dict[str, Any] = {
-        "value_version": 0,
-        "snapshot_epoch": value.snapshot_epoch,
-        "batches": [_range(batch) for batch in value.batches],
-    }
-    for name in ("leader_epoch", "start_offset", "delivery_complete_count"):
-        found = getattr(value, name)
-        columns[name] = None if found == _UNKNOWN else found
-    if isinstance(value, ShareSnapshot):
-        columns["state_epoch"] = value.state_epoch
-        columns["create_time"] = micros(value.create_timestamp_ms)
-        columns["write_time"] = micros(value.write_timestamp_ms)
-    return columns
-
-
-def _range(batch: ShareStateBatch) -> dict[str, int]:
-    first, last = batch.first_offset, batch.last_offset
-    if first < 0 or not first <= last < first + RANGE_MAX:
-        raise OutOfRange(f"{first} to {last} is no range of offsets")
-    return {
-        "first_offset": first,
-        "last_offset": last,
-        "delivery_state": batch.delivery_state,
-        "delivery_count": batch.delivery_count,
-    }
+    for batch in value.batches:
+        first, last = batch.first_offset, batch.last_offset
+        if first < 0 or not first <= last < first + RANGE_MAX:
+            raise OutOfRange(f"{first} to {last} is no range of offsets")
+    known = {name: found for name, found in struct_of(value).items() if found != _UNKNOWN}
+    return {"value_version": 0} | known

@@ -56,7 +56,7 @@ def value_of(record: Record) -> dict[str, Any] | None:
     value = record.value
     if isinstance(value, ConsumerGroupPartitionMetadataValue):
         return None
-    made = None if value is None else _struct_of(value)
+    made = None if value is None else struct_of(value)
     if isinstance(record.key, ConsumerGroupRegexKey):
         return {"regex": record.key.regex} | (made or {})
     return made
@@ -95,7 +95,8 @@ def _columns(kind: type[Any]) -> tuple[tuple[str, str, int | None], ...]:
     )
 
 
-def _struct_of(value: Any) -> dict[str, Any]:
+def struct_of(value: Any) -> dict[str, Any]:
+    """The fields of a value as columns. Raises OutOfRange."""
     kind: Any = type(value)
     made: dict[str, Any] = {}
     for name, column, absent_ms in _columns(kind):
@@ -110,7 +111,7 @@ def _struct_of(value: Any) -> dict[str, Any]:
                 for topic_id, topic in found
             ]
         elif isinstance(found, tuple):
-            made[column] = [_struct_of(one) if isinstance(one, Struct) else one for one in found]
+            made[column] = [struct_of(one) if isinstance(one, Struct) else one for one in found]
         else:
-            made[column] = _struct_of(found) if isinstance(found, Struct) else found
+            made[column] = struct_of(found) if isinstance(found, Struct) else found
     return made

@@ -73,23 +73,9 @@ async def _group(ops: Operations, path: Path, _: None) -> Any:
     return {**shown, "rebalances": await ops.rebalances(path["group"])}
 
 
-async def _committed(ops: Operations, path: Path, _: None) -> Any:
-    return _numbers("offset", await ops.committed(path["group"]))
-
-
 async def _commit(ops: Operations, path: Path, body: OffsetsBody) -> Any:
     places = {(one.topic, one.partition): one.offset for one in body.offsets}
     await ops.commit(path["group"], places)
-
-
-async def _lag(ops: Operations, path: Path, _: None) -> Any:
-    return _numbers("lag", await ops.lag(path["group"]))
-
-
-async def _wait(ops: Operations, path: Path, body: Fields) -> Any:
-    kind = body.__struct_config__.tag
-    found = await getattr(ops, f"wait_{kind}")(**path, **body.given())
-    return {"result": _numbers("lag", found) if kind == "lag" else found}
 
 
 async def _add_fault(ops: Operations, _: Path, body: FaultFields) -> Any:
@@ -129,28 +115,35 @@ def _call(method: str, path: str, summary: str, name: str, key: str | None = Non
     return Endpoint(method, path, summary, run, body, query)
 
 
-async def _start_offsets(ops: Operations, path: Path, _: None) -> Any:
-    return _numbers("offset", await ops.share_start_offsets(path["group"]))
+def _numbered(path: str, summary: str, name: str, number: str) -> Endpoint:
+    """A route that gets a number for each partition of a group: the field `number`."""
+
+    async def run(ops: Operations, path: Path, _: None) -> Any:
+        return _numbers(number, await getattr(ops, name)(path["group"]))
+
+    return Endpoint("GET", path, summary, run)
 
 
-async def _share_lag(ops: Operations, path: Path, _: None) -> Any:
-    return _numbers("lag", await ops.share_lag(path["group"]))
+def _any_of(prefix: str, *kinds: str) -> Any:
+    """The body of a route that waits: which method of `Operations`, and its arguments."""
+    return reduce(
+        or_, [fields_of(getattr(Operations, prefix + kind), ["group"], kind) for kind in kinds]
+    )
 
 
-async def _wait_share(ops: Operations, path: Path, body: Fields) -> Any:
-    kind = body.__struct_config__.tag
-    return {"result": await getattr(ops, f"wait_share_{kind}")(**path, **body.given())}
+def _wait(path: str, summary: str, prefix: str, any_wait: Any) -> Endpoint:
+    async def run(ops: Operations, path: Path, body: Fields) -> Any:
+        kind = body.__struct_config__.tag
+        found = await getattr(ops, f"{prefix}{kind}")(**path, **body.given())
+        return {"result": _numbers("lag", found) if kind == "lag" else found}
+
+    return Endpoint("POST", path, summary, run, any_wait)
 
 
-WAITS = ("stable", "members", "epoch", "released", "owned", "committed", "rebalances", "lag")
-ANY_WAIT = reduce(
-    or_, [fields_of(getattr(Operations, f"wait_{name}"), ["group"], name) for name in WAITS]
+ANY_WAIT = _any_of(
+    "wait_", "stable", "members", "epoch", "released", "owned", "committed", "rebalances", "lag"
 )
-SHARE_WAITS = ("acquired", "acknowledged", "released", "archived")
-ANY_SHARE_WAIT = reduce(
-    or_,
-    [fields_of(getattr(Operations, f"wait_share_{name}"), ["group"], name) for name in SHARE_WAITS],
-)
+ANY_SHARE_WAIT = _any_of("wait_share_", "acquired", "acknowledged", "released", "archived")
 
 ROUTES: tuple[Endpoint, ...] = (
     _call("GET", "/control/topics", "Topics and their partitions.", "topics"),
@@ -178,25 +171,23 @@ ROUTES: tuple[Endpoint, ...] = (
     _call("GET", "/control/groups", "All groups.", "groups"),
     Endpoint("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
     _call("GET", "/control/groups/{group}/events", "Its last events.", "events"),
-    Endpoint("GET", "/control/groups/{group}/offsets", "Its committed offsets.",
-          _committed),
+    _numbered("/control/groups/{group}/offsets", "Its committed offsets.", "committed", "offset"),
     Endpoint("POST", "/control/groups/{group}/offsets", "Set offsets of a group without members.",
           _commit, OffsetsBody),
-    Endpoint("GET", "/control/groups/{group}/lag", "Records not yet committed.", _lag),
-    Endpoint("POST", "/control/groups/{group}/wait", "Wait until the group is as wanted.",
-          _wait, ANY_WAIT),
+    _numbered("/control/groups/{group}/lag", "Records not yet committed.", "lag", "lag"),
+    _wait("/control/groups/{group}/wait", "Wait until the group is as wanted.", "wait_", ANY_WAIT),
     _call("GET", "/control/share-groups/{group}/records", "Its records that are under way.",
           "share_records", "records"),
     _call("GET", "/control/share-groups/{group}/records/{topic}/{partition}/{offset}",
           "One record, under way or over.", "share_record"),
-    Endpoint("GET", "/control/share-groups/{group}/offsets", "Where its partitions begin.",
-          _start_offsets),
-    Endpoint("GET", "/control/share-groups/{group}/lag", "Offsets that are not over.",
-          _share_lag),
+    _numbered("/control/share-groups/{group}/offsets", "Where its partitions begin.",
+          "share_start_offsets", "offset"),
+    _numbered("/control/share-groups/{group}/lag", "Offsets that are not over.",
+          "share_lag", "lag"),
     _call("POST", "/control/share-groups/{group}/configs", "Set configs of the group.",
           "configure_share"),
-    Endpoint("POST", "/control/share-groups/{group}/wait", "Wait until its records are as wanted.",
-          _wait_share, ANY_SHARE_WAIT),
+    _wait("/control/share-groups/{group}/wait", "Wait until its records are as wanted.",
+          "wait_share_", ANY_SHARE_WAIT),
     _call("GET", "/control/faults", "All faults.", "faults"),
     Endpoint("POST", "/control/faults", "Add a fault.", _add_fault, FaultFields),
     _call("DELETE", "/control/faults", "Remove all faults.", "remove_faults"),

@@ -5,6 +5,7 @@ All of it over the demo log, which is the same always; how long something takes 
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import shlex
@@ -17,8 +18,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupd.pipeline.fold.findings import Thresholds, read_thresholds
+from groupd.pipeline.generator.command import Options, generate, plan_world
+from groupd.pipeline.generator.sinks import SegmentSink
 from tests.support.doc_snippets import Snippet, snippets, widest
+from tests.support.generated_shares import share_logs
 from tests.support.pipeline_command import groupd_pipeline
+from tests.unit.logtools.share_logs import write_state
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -64,6 +69,14 @@ def comparable(output: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def write_share_log(directory: Path) -> None:
+    """The log of share groups that the pages read."""
+    world, plans = plan_world(Options(records=5000, groups=10, days=1))
+    asyncio.run(generate(world, plans, SegmentSink(directory)))
+    for partition, payloads in share_logs(world, 3).items():
+        write_state(directory, partition, *payloads)
+
+
 @pytest.mark.parametrize(
     "pages", [PAGES[:1], pytest.param(PAGES, marks=pytest.mark.nightly)], ids=["first", "all"]
 )
@@ -71,6 +84,7 @@ def test_snippets_print_what_the_pages_show(
     spark: SparkSession, tmp_path: Path, pages: Sequence[str]
 ) -> None:
     """All pages in one: what one writes the next one reads."""
+    write_share_log(tmp_path / "share-log")
     wrong, names = [], {"__name__": "snippet"}
     for snippet in (one for page in pages for one in snippets(page)):
         if snippet.language not in ("console", "python"):

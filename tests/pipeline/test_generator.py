@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.logtools.entries import entries_of
-from groupd.coordinator.logtools.findings import Counts, Finding
-from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
+from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.segments import partition_files, read_segment
-from groupd.coordinator.logtools.share_state import ShareStateChecks
 from groupd.coordinator.logtools.topic_ids import described_topics
 from groupd.coordinator.logtools.verify import verify_segments, verify_store
 from groupd.pipeline.generator.command import Generated, Options, generate, plan_world
 from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
-from groupd.protocol.records.batch import Batch, check, decode_marker, iter_records
+from groupd.protocol.records.batch import check, decode_marker, iter_records
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import decode_record, encode_key, encode_value, record_type
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
@@ -83,36 +80,6 @@ def test_as_many_records_and_groups_as_were_asked_for(
     assert len(read) == records
     names = {decode_record(r.key, None).key.group for r in read if r.key and len(r.key) > 4}
     assert len(names) == groups
-
-
-def test_share_groups_have_records_of_their_own(tmp_path: Path) -> None:
-    """Beside the same records of the other groups. Poison is given up after five deliveries, and
-    nobody reads partition 0 in the end."""
-    world, plans = plan_world(SMALL)
-    done = asyncio.run(generate(world, plans, SegmentSink(tmp_path), share_groups=2))
-    found: list[Finding] = []
-    files = partition_files(tmp_path, SHARE_STATE_LOG)
-    checks = {partition: ShareStateChecks(partition, 50) for partition in files}
-    counts = Counts()
-    last_ms: dict[int, int] = {}
-    ended: Counter[tuple[int, int]] = Counter()
-    for partition, paths in files.items():
-        for batch in (raw for path in paths for raw in read_segment(path)):
-            for entry in entries_of(Batch(batch.header, batch.payload), SHARE_STATE_LOG):
-                found += [Finding("", *one) for one in checks[partition].add(entry)]
-                assert entry.state is not None
-                key, value = entry.state
-                last_ms[key.partition] = max(last_ms.get(key.partition, 0), entry.raw.timestamp_ms)
-                ended.update((b.delivery_state, b.delivery_count) for b in value.batches)
-        found += [Finding("", *one) for one in checks[partition].end(counts)]
-    assert found == []
-    assert counts.share_partitions == sum(topic.partitions for topic in world.topics[:2])
-    assert ended[4, 5] > 10
-    assert {count for state, count in ended if state == 4} == {5}
-    assert min(ended[2, 1], ended[2, 2]) > 10
-    assert last_ms[0] < world.start_ms + (world.end_ms - world.start_ms) * 0.81 < last_ms[1]
-    assert done.groups == SMALL.groups + 2
-    assert done.records > SMALL.records
 
 
 def test_a_generated_log_verifies_as_segments_and_in_a_store(small: Path, tmp_path: Path) -> None:

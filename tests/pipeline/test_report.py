@@ -32,8 +32,10 @@ from groupd.pipeline.report.share_section import SECTION
 from groupd.pipeline.run import run_job
 from groupd.storage.open import create_store
 from tests.support.doc_snippets import snippets
+from tests.support.generated_shares import share_logs
 from tests.support.pipeline_command import groupd_pipeline
 from tests.support.report_page import HOSTILE, Page
+from tests.unit.logtools.share_logs import fill_state, write_state
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -67,11 +69,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = tmp_path_factory.mktemp("report")
 
     async def fill() -> None:
-        await generate(WORLD, PLANS, SegmentSink(at / "segments"), share_groups=1)
+        await generate(WORLD, PLANS, SegmentSink(at / "segments"))
         store = create_store(None, at)
         await store.start()
-        await generate(WORLD, PLANS, StoreSink(store), share_groups=1)
+        await generate(WORLD, PLANS, StoreSink(store))
         await store.close()
+        for partition, payloads in share_logs(WORLD, 1).items():
+            write_state(at / "segments", partition, *payloads)
+            await fill_state(at, partition, *payloads)
 
     asyncio.run(fill())
     return at

@@ -1,4 +1,4 @@
-"""`share-states` and `redeliveries`, rule by rule, and both against a plain model at random."""
+"""`redeliveries`, rule by rule and against a plain model at random."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.inputs import Origin, read_entries
 from groupd.pipeline.job import Inputs
-from groupd.pipeline.jobs import redeliveries, share_entries, share_states
+from groupd.pipeline.jobs import redeliveries, share_entries
 from groupd.pipeline.logs import SHARE_STATE
 from groupd.pipeline.run import run_job
-from groupd.protocol.messages.share_state import ShareStateBatch
 from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.storage.open import DATABASE_FILE
 from tests.pipeline.entries import inputs_of, rows_of
 from tests.pipeline.share_entries import plain, share_rows_of, timed
 from tests.support.pipeline_logs import fill_store, write_segments
 from tests.support.share_state_logs import PARTITIONS, coordinator_at_random
-from tests.unit.logtools.harness import TIME_MS, G
+from tests.unit.logtools.harness import TIME_MS
 from tests.unit.logtools.share_logs import (
     PLACE,
     StateRecord,
@@ -101,25 +100,12 @@ def test_the_records_that_came_most_often(story: Inputs) -> None:
     assert len(rows_of(redeliveries.JOB, story, "redelivered", deliveries=4)) == 1
 
 
-def test_the_state_at_the_end(story: Inputs) -> None:
-    (row,) = rows_of(share_states.JOB, story)
-    assert plain(row, "group", "topic", "partition", "state_epoch") == (G, "orders", 0, 2)
-    assert plain(row, "start_offset", "accepted", "released", "archived") == (5, 3, 2, 2)
-    assert plain(row, "most_deliveries", "end_offset", "lag") == (4, 20, 10)
-    assert [tuple(one.values()) for one in row["batches"]] == [
-        (5, 6, 2, 4),
-        (7, 8, 0, 3),
-        (9, 9, 2, 3),
-        (10, 11, 4, 1),
-    ]
-    assert row["start_since"] == START + timedelta(seconds=20)
-    assert row["last_time"] == START + timedelta(seconds=420)
-
-
-def test_the_state_at_an_instant(story: Inputs) -> None:
-    (row,) = rows_of(share_states.JOB, story, at=str(TIME_MS + 30_000))
-    assert [tuple(one.values()) for one in row["batches"]] == [(5, 9, 0, 2)]
-    assert plain(row, "snapshot_epoch", "end_offset", "log_offset") == (0, 15, 2)
+def test_the_lag_leaves_out_what_is_finished(story: Inputs) -> None:
+    """In the last window it counts to the present end, before that to the end at that time."""
+    names = ("start_offset", "end_offset", "lag", "moved_at")
+    first, second = rows_of(redeliveries.JOB, story)
+    assert plain(first, *names) == (5, 15, 10, START + timedelta(seconds=20))
+    assert plain(second, *names) == (5, 20, 10, None)
 
 
 def test_a_new_start_offset_begins_anew(spark: SparkSession) -> None:
@@ -133,8 +119,6 @@ def test_a_new_start_offset_begins_anew(spark: SparkSession) -> None:
     found = inputs(spark, *STORY, *again)
     last = rows_of(redeliveries.JOB, found)[-1]
     assert plain(last, "accepted", "begun", "start_moved", "start_offset") == (13, 1, 10, 10)
-    (row,) = rows_of(share_states.JOB, found)
-    assert plain(row, "state_epoch", "start_offset", "accepted", "batches") == (3, 10, 0, [])
     records = rows_of(redeliveries.JOB, found, "redelivered", deliveries=1)
     assert [row["deliveries"] for row in records if row["first_offset"] == 0] == [1, 1]
 
@@ -148,9 +132,7 @@ def test_an_epoch_that_is_kept_begins_anew_where_the_start_goes_back(spark: Spar
 
 def test_without_state_there_is_no_row(spark: SparkSession) -> None:
     found = inputs(spark, *STORY, (500, no_state()))
-    assert rows_of(share_states.JOB, found) == []
     assert len(rows_of(redeliveries.JOB, found)) == 2
-    assert rows_of(share_states.JOB, inputs(spark)) == []
     assert rows_of(redeliveries.JOB, inputs(spark)) == []
 
 
@@ -159,8 +141,6 @@ def test_a_history_that_begins_in_the_middle_counts_only_what_it_sees(
 ) -> None:
     (row,) = rows_of(redeliveries.JOB, inputs(spark, *STORY[3:]))
     assert plain(row, "accepted", "released", "archived") == (2, 0, 0)
-    (state,) = rows_of(share_states.JOB, inputs(spark, *STORY[3:]))
-    assert plain(state, "accepted", "released", "archived") == (3, 2, 2)
 
 
 def test_what_goes_to_the_dead_letter_queue_is_archived_once(spark: SparkSession) -> None:
@@ -223,23 +203,20 @@ def runs(states: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, int, int
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_both_jobs_agree_with_a_model(spark: SparkSession, seed: int) -> None:
+def test_both_tables_agree_with_a_model(spark: SparkSession, seed: int) -> None:
     rng = Random(seed)
     models = [Model(rng, PLACE._replace(partition=number)) for number in range(3)]
     steps = [(0, model.begin()) for model in models]
     steps += [(second, rng.choice(models).step()) for second in range(1, 60)]
     found = inputs(spark, *steps)
     windows = rows_of(redeliveries.JOB, found, window="7s")
-    states = {row["partition"]: row for row in rows_of(share_states.JOB, found)}
     records = rows_of(redeliveries.JOB, found, "redelivered", deliveries=1, top=100_000)
     for number, model in enumerate(models):
         mine = [row for row in windows if row["partition"] == number]
         for name in ("accepted", "released", "archived"):
             assert sum(row[name] for row in mine) == model.answers[name]
         assert sum(row["start_moved"] for row in mine) == model.start
-        state = states[number]
-        assert state["start_offset"] == model.start
-        assert [tuple(one.values()) for one in state["batches"]] == runs(model.known)
+        assert mine[-1]["start_offset"] == model.start
         most = {
             offset: row["deliveries"]
             for row in records
@@ -250,16 +227,15 @@ def test_both_jobs_agree_with_a_model(spark: SparkSession, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_state_is_the_one_that_the_coordinator_has(spark: SparkSession, seed: int) -> None:
+def test_the_start_offset_is_the_one_that_the_coordinator_has(
+    spark: SparkSession, seed: int
+) -> None:
     bench = coordinator_at_random(seed)
     found = inputs(spark, *enumerate(bench.log))
-    rows = {row["partition"]: row for row in rows_of(share_states.JOB, found)}
+    rows = {row["partition"]: row for row in rows_of(redeliveries.JOB, found)}
     assert len(rows) == PARTITIONS
     for partition, row in rows.items():
-        state = bench.ask(READ, asked(partition=partition))
-        assert row["state_epoch"] == state.state_epoch
-        assert row["start_offset"] == state.start_offset
-        assert [ShareStateBatch(**one) for one in row["batches"]] == list(state.batches)
+        assert row["start_offset"] == bench.ask(READ, asked(partition=partition)).start_offset
 
 
 # Inputs

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -29,6 +31,8 @@ _OF_PARTITION = _KAFKA + "sharepartitionmetrics_"
 _TYPES = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
 """Gaps are no acknowledgements of records, so Kafka does not count them either."""
 
+_START = "groupd_share_start_offset"
+_TIMEOUTS = _OF_PARTITION + "acquisitionlocktimeout"
 _REQUESTS = _KAFKA + "brokertopicmetrics_"
 _LETTERS = _KAFKA + "sharegroupmetrics_deadletterqueue"
 _EVICTIONS = _KAFKA + "sharesessioncache_sharesessionevictions"
@@ -51,21 +55,12 @@ _COUNTS = (
 )
 """Names of counters, and the fields of `ShareCounts`."""
 
-_Value = Callable[[SharePartition], int]
-_GAUGES: tuple[tuple[str, str, _Value], ...] = (
-    (
-        _OF_PARTITION + "inflightmessagecount",
-        "Offsets in flight.",
-        lambda share: 0 if share.records is None else share.records.in_flight,
-    ),
-    (
-        "groupd_share_start_offset",
-        "Offset before which everything is over.",
-        lambda share: 0 if share.records is None else share.records.start_offset,
-    ),
+_FAMILIES = (
+    (_OF_PARTITION + "inflightmessagecount", "Offsets in flight.", "gauge", "records.in_flight"),
+    (_START, "Offset before which everything is over.", "gauge", "records.start_offset"),
+    (_TIMEOUTS, "Records whose lock timed out.", "counter", "lock_timeouts"),
 )
-_TIMEOUTS = _OF_PARTITION + "acquisitionlocktimeout"
-_SERIES = len(_GAUGES) + 1
+"""Names of the metrics with a partition as a label, and the attribute of a share-partition."""
 
 
 class ShareRequestsMetrics(Collector):
@@ -74,7 +69,7 @@ class ShareRequestsMetrics(Collector):
     def __init__(self, shares: ShareRequests, broker: Broker, series_max: int) -> None:
         self._shares = shares
         self._broker = broker
-        self._most = series_max // _SERIES
+        self._most = series_max // len(_FAMILIES)
         self._chosen: list[SharePartition] | None = None
         self._left_out = 0
 
@@ -131,23 +126,22 @@ class ShareRequestsMetrics(Collector):
         chosen, self._chosen = self._chosen, None
         if chosen is None:
             chosen = run_through(self._choose())
-        for name, doc, value in _GAUGES:
-            metric = Metric(name, doc, "gauge")
-            metric.samples = LazySamples(partial(self._samples, name, chosen, value))
+        for name, doc, kind, attribute in _FAMILIES:
+            metric = Metric(name, doc, kind)
+            value = attrgetter(attribute)
+            metric.samples = LazySamples(partial(self._samples, metric, chosen, value))
             yield metric
-        metric = Metric(_TIMEOUTS, "Records whose lock timed out.", "counter")
-        metric.samples = LazySamples(
-            partial(self._samples, f"{_TIMEOUTS}_total", chosen, lambda one: one.lock_timeouts)
-        )
-        yield metric
-        left_out = _SERIES * self._left_out
+        left_out = len(_FAMILIES) * self._left_out
         yield gauge("groupd_share_series_left_out", "Series beyond the limit.", left_out)
 
-    def _samples(self, name: str, chosen: list[SharePartition], value: _Value) -> Iterator[Sample]:
+    def _samples(
+        self, metric: Metric, chosen: list[SharePartition], value: Callable[[Any], float]
+    ) -> Iterator[Sample]:
         topics = self._broker.image.by_id
-        label = "group" if name.startswith(_OF_PARTITION) else "consumergroup"
+        label = "group" if metric.name.startswith(_OF_PARTITION) else "consumergroup"
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         for share in chosen:
             log = share.partition
-            if log.topic_id in topics:
+            if log.topic_id in topics and share.records is not None:
                 place = {"topic": topics[log.topic_id].name, "partition": str(log.partition)}
                 yield Sample(name, {label: share.group_id, **place}, value(share))

@@ -25,6 +25,17 @@ class ChangeKind(Enum):
     EXPIRED = "expired"
 
 
+def kind_of_move(before: int | None, after: int, *, reset: bool) -> ChangeKind:
+    """The kind of a change to the offset `after`. `reset`: a tool or an operator made it."""
+    if before is None:
+        return ChangeKind.FIRST
+    if after == before:
+        return ChangeKind.SAME
+    if reset:
+        return ChangeKind.RESET
+    return ChangeKind.FORWARD if after > before else ChangeKind.BACK
+
+
 class Actor(Enum):
     """Who probably made a change; commit records carry no member id.
 

@@ -28,6 +28,7 @@ from groupd.coordinator.history.changes import (
     CommittedOffset,
     LoggedGroupEvent,
     OffsetChange,
+    kind_of_move,
 )
 from groupd.coordinator.history.pending import PendingRecords
 from groupd.coordinator.history.stream import GroupEntry, UnreadableLog
@@ -175,17 +176,10 @@ def _moved(
     author: Author,
     protocol_type: str,
 ) -> OffsetChange:
-    if before is None:
-        kind = ChangeKind.FIRST
-    elif after.offset == before.offset:
-        kind = ChangeKind.SAME
-    elif author.actor is Actor.ADMIN and protocol_type:
-        kind = ChangeKind.RESET
-    else:
-        forward = after.offset > before.offset
-        kind = ChangeKind.FORWARD if forward else ChangeKind.BACK
+    reset = author.actor is Actor.ADMIN and bool(protocol_type)
+    old = None if before is None else before.offset
     return OffsetChange(
-        kind,
+        kind_of_move(old, after.offset, reset=reset),
         entry.timestamp_ms,
         entry.offset,
         *place,

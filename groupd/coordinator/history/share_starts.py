@@ -12,6 +12,7 @@ from groupd.coordinator.history.changes import (
     ChangeKind,
     CommittedOffset,
     OffsetChange,
+    kind_of_move,
 )
 from groupd.coordinator.history.stream import GroupStream, UnreadableLog, header_of
 from groupd.protocol.messages import TopicId
@@ -74,19 +75,15 @@ class ShareStarts:
             self._starts[key] = after
         elif self._starts.pop(key, None) is None:
             return
-        # Only an operator begins a share-partition anew; members move its start offset on.
-        anew = epoch >= 0 and self._epochs.get(key) != epoch
+        # Only an operator begins a share-partition anew; members move its start offset on. Before
+        # Kafka 4.5 one that is set back may keep its state epoch.
+        old = None if before is None else before.offset
+        back = old is not None and start < old
+        anew = epoch >= 0 and (back or self._epochs.get(key) != epoch)
         author = Author(Actor.ADMIN if anew or after is None else Actor.UNKNOWN)
         cause = PRUNED if before is None and epoch < 0 and self._pruned else ""
+        kind = ChangeKind.DELETED
+        if after is not None:
+            kind = kind_of_move(old, after.offset, reset=anew)
         place = raw.timestamp_ms, raw.offset, topic, key.partition
-        yield OffsetChange(_kind(before, after, anew), *place, before, after, author, cause)
-
-
-def _kind(before: CommittedOffset | None, after: CommittedOffset | None, anew: bool) -> ChangeKind:
-    if after is None:
-        return ChangeKind.DELETED
-    if anew:
-        return ChangeKind.RESET
-    if before is None:
-        return ChangeKind.FIRST
-    return ChangeKind.FORWARD if after.offset > before.offset else ChangeKind.SAME
+        yield OffsetChange(kind, *place, before, after, author, cause)

@@ -159,26 +159,13 @@ def entry_of(header: BatchHeader, raw: BatchRecord, log: ToolLog = OFFSETS_LOG) 
     except CorruptRecord as corrupt:
         return LogEntry(header, raw, UNREADABLE, error=str(corrupt))
     group = group_of(raw.key)
-    if log == SHARE_STATE_LOG:
-        return _state_entry_of(header, raw, raw.key, number, group)
-    kind = type_name(number)
+    kind = state_type_name(number) if log == SHARE_STATE_LOG else type_name(number)
     try:
-        record = decode_record(raw.key, raw.value)
+        if log == SHARE_STATE_LOG:
+            state = LoggedState(*decode_state(raw.key, raw.value))
+            return LogEntry(header, raw, kind, number, group, state=state)
+        return LogEntry(header, raw, kind, number, group, decode_record(raw.key, raw.value))
     except UnknownRecordType:
         return LogEntry(header, raw, kind, number, group)
     except CorruptRecord as corrupt:
         return LogEntry(header, raw, kind, number, group, error=str(corrupt))
-    return LogEntry(header, raw, kind, number, group, record)
-
-
-def _state_entry_of(
-    header: BatchHeader, raw: BatchRecord, key: bytes, number: int, group: str | None
-) -> LogEntry:
-    kind = state_type_name(number)
-    try:
-        state = LoggedState(*decode_state(key, raw.value))
-    except UnknownRecordType:
-        return LogEntry(header, raw, kind, number)
-    except CorruptRecord as corrupt:
-        return LogEntry(header, raw, kind, number, group, error=str(corrupt))
-    return LogEntry(header, raw, kind, number, group, state=state)

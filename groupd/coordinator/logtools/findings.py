@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 from msgspec import Struct
-
-from groupd.coordinator.logtools.entries import LogEntry
 
 
 class Finding(Struct, frozen=True):
@@ -35,13 +30,3 @@ class Counts(Struct):
 
 Problem = tuple[int | None, str]
 """(offset, reason). The offset is None if the problem is about the whole log."""
-
-
-class RecordChecks(Protocol):
-    """Checks the entries of one partition of a coordinator's log, which it takes in order."""
-
-    def add(self, entry: LogEntry) -> Iterator[Problem]: ...
-
-    def end(self, counts: Counts) -> Iterator[Problem]:
-        """Check the final state, and count what is in it. Called after all entries."""
-        ...

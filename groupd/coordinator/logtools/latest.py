@@ -5,6 +5,7 @@ records that are left, in the order of the log, bring a new coordinator into the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from groupd.coordinator.logtools.entries import (
     LogToolError,
     entries_of,
 )
+from groupd.coordinator.logtools.logs import OFFSETS_LOG
 from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.protocol.records.batch import Batch, CorruptBatch
 from groupd.protocol.records.codec import (
@@ -62,25 +64,40 @@ class _Newest(NamedTuple):
     value: bytes | None
 
 
-class LatestRecords:
-    """Takes the entries of one log in order."""
+class LatestEntries(ABC):
+    """Takes the entries of one partition of `log` in order. All methods raise LogToolError if a
+    record cannot be read, because nothing may be left out silently."""
 
-    def __init__(self, log: str, groups: frozenset[str], tally: Tally) -> None:
-        self._log = log
+    log = OFFSETS_LOG
+
+    def __init__(self, name: str, groups: frozenset[str], tally: Tally) -> None:
+        self._name = name
         self._groups = groups
         self._tally = tally
-        self._newest: dict[bytes, _Newest] = {}
-        self._pending: PendingRecords[bytes, _Newest] = PendingRecords()
 
     def add_batch(self, batch: Batch) -> None:
-        """Take the entries of one batch. Raises LogToolError if a record cannot be read, because
-        nothing may be left out silently."""
-        where = f"{self._log} at offset {batch.header.base_offset}"
         try:
-            for entry in entries_of(batch):
+            for entry in entries_of(batch, self.log):
                 self.add(entry)
         except (CorruptBatch, UnsupportedCodec) as error:
+            where = f"{self._name} at offset {batch.header.base_offset}"
             raise LogToolError(f"{where}: {error}") from error
+
+    @abstractmethod
+    def add(self, entry: LogEntry) -> None: ...
+
+    @abstractmethod
+    def kept(self) -> list[Kept]:
+        """The records that count, in the order of the log."""
+
+
+class LatestRecords(LatestEntries):
+    """The newest record of each key."""
+
+    def __init__(self, name: str, groups: frozenset[str], tally: Tally) -> None:
+        super().__init__(name, groups, tally)
+        self._newest: dict[bytes, _Newest] = {}
+        self._pending: PendingRecords[bytes, _Newest] = PendingRecords()
 
     def add(self, entry: LogEntry) -> None:
         if entry.kind == MARKER:
@@ -89,7 +106,7 @@ class LatestRecords:
             return
         self._tally.read += 1
         if entry.error is not None:
-            raise LogToolError(f"{self._log} at offset {entry.raw.offset}: {entry.error}")
+            raise LogToolError(f"{self._name} at offset {entry.raw.offset}: {entry.error}")
         if entry.record is None:
             self._count_unheld(entry)
             return
@@ -126,8 +143,8 @@ class LatestRecords:
                 self._newest[key] = found
 
     def kept(self) -> list[Kept]:
-        """The records that count, in the order of the log. Tombstones are left out, because they
-        have had their effect. Records of open transactions are left out and counted."""
+        """Tombstones are left out, because they have had their effect. Records of open transactions
+        are left out and counted."""
         for producer_id, pending in self._pending.by_producer.items():
             if pending:
                 self._tally.open_records += len(pending)
@@ -141,18 +158,24 @@ class LatestRecords:
         return kept
 
 
-async def latest_of(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """The records of all partitions, one partition after the other. Raises LogToolError, also if a
-    group is in two partitions, because then it is not known which of its records are newer."""
+async def latest_of(
+    source: LogSource,
+    groups: frozenset[str],
+    tally: Tally,
+    kind: type[LatestEntries] = LatestRecords,
+) -> list[Kept]:
+    """The records of all partitions, one partition after the other. Raises LogToolError, also if
+    the offsets log has a group in two partitions, because then it is not known which of its records
+    are newer."""
     places: dict[str, int] = {}
     kept: list[Kept] = []
     for partition in await source.partitions():
-        latest = LatestRecords(log_name(partition), groups, tally)
+        latest = kind(log_name(partition, source.log), groups, tally)
         async for batch in source.batches(partition):
             latest.add_batch(batch)
         for one in latest.kept():
             other = places.setdefault(one.group, partition)
-            if other != partition:
+            if other != partition and source.log == OFFSETS_LOG:
                 raise LogToolError(
                     f"group {one.group} stands in partitions {other} and {partition}: these are "
                     "logs of different clusters; take them one at a time"

@@ -22,8 +22,8 @@ from groupd.coordinator.logtools.entries import (
     LogToolError,
     entry_of,
 )
-from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
+from groupd.coordinator.logtools.latest import Kept, LatestEntries, LatestRecords, Tally
+from groupd.coordinator.logtools.logs import SHARE_STATE_LOG, ToolLog
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
 from groupd.protocol.records.batch import (
@@ -101,34 +101,28 @@ def value_json(version: int, value: RecordValue | ShareSnapshot | ShareUpdate) -
     return {"version": version, "data": _write(value)}
 
 
-def is_state(key: Any) -> bool:
+_STATE_VALUES = {SNAPSHOT: ShareSnapshot, UPDATE: ShareUpdate}
+
+
+def _is_state(key: Any) -> bool:
     """Whether the JSON of a key is from the log of share groups' state. Its type numbers are also
     those of offset commits, whose keys have no topic id."""
     return isinstance(key, dict) and "topicId" in key.get("data", ())
 
 
-def state_of(key: Any, value: Any) -> LoggedState:
-    """The record of the log of share groups' state from the JSON of its key and value. Raises
-    BadJson."""
-    try:
-        kind = {SNAPSHOT: ShareSnapshot, UPDATE: ShareUpdate}[key["type"]]
-        decoded = _read(SharePartitionKey, key["data"])
-        return LoggedState(decoded, None if value is None else _read(kind, value["data"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadJson(f"no record: {type(error).__name__}: {error}") from error
-
-
-def record_of(key: Any, value: Any) -> Record | None:
+def record_of(key: Any, value: Any) -> Record | LoggedState | None:
     """The record from the JSON of its key and value; None for a type that is not held here. Raises
     BadJson."""
     try:
         number = key["type"]
-        classes = _classes(number)
+        is_state = _is_state(key)
+        classes = (SharePartitionKey, _STATE_VALUES[number]) if is_state else _classes(number)
         if classes is None:
             return None
         key_kind, value_kind = classes
         decoded = _read(key_kind, key["data"])
-        return Record(decoded, None if value is None else _read(value_kind, value["data"]))
+        found = None if value is None else _read(value_kind, value["data"])
+        return LoggedState(decoded, found) if is_state else Record(decoded, found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadJson(f"no record: {type(error).__name__}: {error}") from error
 
@@ -231,23 +225,25 @@ _CHUNK = 64 * 1024
 _OBJECT_CHARS_MAX = 64 * 1024 * 1024
 
 
-def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
+def latest_of_json(
+    path: Path, groups: frozenset[str], tally: Tally, kind: type[LatestEntries] = LatestRecords
+) -> list[Kept]:
     """Like `latest.latest_of`, for a file of JSON objects. Raises LogToolError."""
-    logs: dict[int, LatestRecords] = {}
-    for partition, entry in entries_of_json(path, OFFSETS_LOG):
+    logs: dict[int, LatestEntries] = {}
+    for partition, entry in _entries(path, kind.log):
         if partition not in logs:
-            logs[partition] = LatestRecords(f"{path}", groups, tally)
+            logs[partition] = kind(f"{path}", groups, tally)
         logs[partition].add(entry)
     return [one for latest in logs.values() for one in latest.kept()]
 
 
-def entries_of_json(path: Path, log: ToolLog) -> Iterator[tuple[int, LogEntry]]:
+def _entries(path: Path, log: ToolLog) -> Iterator[tuple[int, LogEntry]]:
     """The entries of one log in a file of JSON objects, each with the partition that its object
     names, -1 if it names none. Raises LogToolError."""
     try:
         for number, found in enumerate(_objects(path), start=1):
             try:
-                if is_state(found.get("key")) == (log == SHARE_STATE_LOG):
+                if _is_state(found.get("key")) == (log == SHARE_STATE_LOG):
                     yield int(found.get("partition", -1)), _entry(found, number, log)
             except (BadJson, KeyError, TypeError, ValueError, AttributeError) as error:
                 raise LogToolError(f"{path}, object {number}: {error}") from error
@@ -275,9 +271,9 @@ def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
     key, value = found["key"], found["value"]
     if "raw" in key:
         return b64decode(key["raw"]), None if value is None else b64decode(value["raw"])
-    if is_state(key):
-        return encode_state(*state_of(key, value))
     record = record_of(key, value)
+    if isinstance(record, LoggedState):
+        return encode_state(*record)
     if record is None:
         # This type is not held here: it is only counted, and its type number is enough for that.
         return int(key["type"]).to_bytes(2, "big") + b"\xff\xff", None
@@ -285,9 +281,7 @@ def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
 
 
 def _time_of(found: dict[str, Any]) -> int:
-    if is_state(found["key"]):
-        return -1
-    record: Record | None = record_of(found["key"], found["value"])
+    record = record_of(found["key"], found["value"])
     value = None if record is None else record.value
     if isinstance(value, OffsetCommitValue):
         return value.commit_timestamp_ms

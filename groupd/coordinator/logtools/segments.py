@@ -99,25 +99,23 @@ def partition_files(path: Path, log: ToolLog = OFFSETS_LOG) -> dict[int, list[Pa
     """The segment files of `log` at `path` by partition. `path` is a segment file, a partition's
     directory, or a directory with partition directories, such as a broker's log directory. Empty if
     only another log is there. Raises LogToolError if `path` has no log."""
+    topics = [one.topic for one in LOGS]
+    found: dict[tuple[str, int], list[Path]] = {}
     if is_segment(path):
         named = partition_of(path.resolve().parent)
-        known = named is not None and named[0] in [one.topic for one in LOGS]
-        if named is not None and named[0] == log.topic:
-            return {named[1]: [path]}
-        return {} if known or log != OFFSETS_LOG else {-1: [path]}
-    if not path.is_dir():
+        if named is None or named[0] not in topics:
+            named = OFFSETS_LOG.topic, -1
+        found[named] = [path]
+    elif not path.is_dir():
         raise LogToolError(f"{path}: is neither a segment file nor a directory")
-    named = partition_of(path.resolve())
-    if named is not None and named[0] in [one.topic for one in LOGS]:
-        return {named[1]: segment_files(path)} if named[0] == log.topic else {}
-    found: dict[str, dict[int, list[Path]]] = {one.topic: {} for one in LOGS}
-    for directory in path.iterdir():
-        named = partition_of(directory)
-        if directory.is_dir() and named is not None and named[0] in found:
-            found[named[0]][named[1]] = segment_files(directory)
-    if not any(found.values()):
+    else:
+        for directory in (path.resolve(), *path.iterdir()):
+            named = partition_of(directory)
+            if named is not None and named[0] in topics and directory.is_dir():
+                found[named] = segment_files(directory)
+    if not found:
         raise LogToolError(f"{path}: holds no {OFFSETS_LOG.topic}-<n> directory")
-    return dict(sorted(found[log.topic].items()))
+    return {number: files for (topic, number), files in sorted(found.items()) if topic == log.topic}
 
 
 class SegmentWriter:

@@ -4,40 +4,35 @@ hold in it, and what of it an import takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 
-from msgspec import Struct
-
+from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.entries import LogEntry, LogToolError, entries_of
+from groupd.coordinator.logtools.entries import LogEntry, LogToolError
 from groupd.coordinator.logtools.findings import Counts, Problem
-from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.latest import Kept, LatestEntries, Tally
 from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
-from groupd.coordinator.logtools.record_json import entries_of_json
-from groupd.coordinator.logtools.segments import LogSource, log_name
 from groupd.coordinator.logtools.topic_ids import Translation
 from groupd.coordinator.runtime.coordinator_types import share_partition_text as named
+from groupd.coordinator.share_state.machine import KeptShareState, ShareStateMachine
 from groupd.protocol.messages.share_state import (
     ACKNOWLEDGED,
     ARCHIVED,
     ARCHIVING,
     AVAILABLE,
-    NO_OFFSET,
     ShareStateBatch,
 )
-from groupd.protocol.records.batch import CorruptBatch
-from groupd.protocol.records.compression import UnsupportedCodec
 from groupd.protocol.records.share_state_records import (
     SharePartitionKey,
     ShareSnapshot,
+    ShareStateValue,
     ShareUpdate,
     decode_record,
     encode_record,
 )
 
 _STORED_STATES = (AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED)
-_UNCHANGED = -1
 
 
 def shard_of(key: SharePartitionKey, partitions: int) -> int:
@@ -48,25 +43,21 @@ def shard_of(key: SharePartitionKey, partitions: int) -> int:
 # What must hold -----------------------------------------------------------------------------
 
 
-class _Followed(Struct):
-    """A share-partition as the log describes it so far. `snapshot_epoch` None: the log has no
-    snapshot of it yet, and its first update is at `update_offset`."""
-
-    snapshot_epoch: int | None = None
-    state_epoch: int = 0
-    leader_epoch: int = 0
-    start_offset: int = NO_OFFSET
-    update_offset: int = -1
+_NUMBERS = ("state_epoch", "leader_epoch", "start_offset")
+"""Numbers of a share-partition that never fall; the last two begin anew with its state."""
 
 
 class ShareStateChecks:
-    """Checks the entries of one partition of the log, which it takes in order. `partitions`: the
+    """Replays the entries of one partition of the log, which it takes in order. `partitions`: the
     number of partitions of the log; None = unknown."""
 
     def __init__(self, partition: int, partitions: int | None) -> None:
         self._partition = partition
         self._partitions = partitions
-        self._known: dict[SharePartitionKey, _Followed] = {}
+        self._machine = ShareStateMachine(CoordinatorConfig(), lambda *_: True)
+        self._early: dict[SharePartitionKey, int] = {}
+        """The offsets of first updates before any snapshot. Pruning may have removed that if a
+        later one follows."""
 
     def add(self, entry: LogEntry) -> Iterator[Problem]:
         offset = entry.raw.offset
@@ -79,70 +70,52 @@ class ShareStateChecks:
                 yield offset, reason
 
     def end(self, counts: Counts) -> Iterator[Problem]:
-        for key, known in self._known.items():
-            if known.snapshot_epoch is None:
-                yield (
-                    known.update_offset,
-                    f"{named(key)} has updates and no snapshot",
-                )
-        counts.share_partitions += len(self._known)
+        for key, offset in self._early.items():
+            yield offset, f"{named(key)} has updates and no snapshot"
+        counts.share_partitions += len(self._machine.kept) + len(self._early)
 
-    def _record(
-        self, offset: int, key: SharePartitionKey, value: ShareSnapshot | ShareUpdate | None
-    ) -> Iterator[str]:
+    def _record(self, offset: int, key: SharePartitionKey, value: ShareStateValue) -> Iterator[str]:
         if self._partitions is not None and self._partition >= 0:
             right = shard_of(key, self._partitions)
             if right != self._partition:
                 yield f"{named(key)} belongs to partition {right} of {self._partitions}"
-        if value is None:
-            self._known.pop(key, None)
-            return
-        for reason in _batch_problems(value.batches, value.start_offset):
-            yield f"{named(key)}: {reason}"
-        known = self._known.setdefault(key, _Followed(update_offset=offset))
-        if isinstance(value, ShareUpdate):
-            yield from self._update(key, known, value)
+        if value is not None:
+            for reason in _batch_problems(value.batches, value.start_offset):
+                yield f"{named(key)}: {reason}"
+        before = copy(self._machine.kept.get(key))
+        self._machine.replay(key, value, offset)
+        after = self._machine.kept.get(key)
+        if isinstance(value, ShareUpdate) and before is None:
+            self._early.setdefault(key, offset)
         else:
-            yield from self._snapshot(key, known, value)
+            self._early.pop(key, None)
+        if value is not None and before is not None and after is not None:
+            yield from _contradictions(key, value, before, after)
 
-    def _snapshot(
-        self, key: SharePartitionKey, known: _Followed, value: ShareSnapshot
-    ) -> Iterator[str]:
-        before = known.snapshot_epoch
-        if before is not None and value.snapshot_epoch <= before:
-            yield f"the snapshot epoch of {named(key)} goes from {before} to {value.snapshot_epoch}"
+
+def _contradictions(
+    key: SharePartitionKey,
+    value: ShareSnapshot | ShareUpdate,
+    before: KeptShareState,
+    after: KeptShareState,
+) -> Iterator[str]:
+    """What the state of a share-partition must not do with a record. `value`: the record's."""
+    old, new = before.snapshot_epoch, value.snapshot_epoch
+    numbers: Sequence[str] = _NUMBERS
+    if isinstance(value, ShareUpdate):
+        if new != old:
+            yield f"an update of {named(key)} names the snapshot {new}, the latest is {old}"
+    else:
+        if new <= old:
+            yield f"the snapshot epoch of {named(key)} goes from {old} to {new}"
         # An initialization begins anew. Before Kafka 4.5 it may keep the state epoch.
         begins = not value.batches and value.leader_epoch == 0
-        if before is not None:
-            yield from _falls(key, "state epoch", known.state_epoch, value.state_epoch)
-            if value.state_epoch == known.state_epoch and not begins:
-                yield from _falls(key, "leader epoch", known.leader_epoch, value.leader_epoch)
-                yield from _falls(key, "start offset", known.start_offset, value.start_offset)
-        known.snapshot_epoch, known.state_epoch = value.snapshot_epoch, value.state_epoch
-        known.leader_epoch, known.start_offset = value.leader_epoch, value.start_offset
-
-    def _update(
-        self, key: SharePartitionKey, known: _Followed, value: ShareUpdate
-    ) -> Iterator[str]:
-        # Pruning may have removed the snapshot if a later one follows; `end` looks whether it does.
-        if known.snapshot_epoch is None:
-            return
-        if value.snapshot_epoch != known.snapshot_epoch:
-            yield (
-                f"an update of {named(key)} names the snapshot {value.snapshot_epoch}, the latest "
-                f"is {known.snapshot_epoch}"
-            )
-        if value.leader_epoch != _UNCHANGED:
-            yield from _falls(key, "leader epoch", known.leader_epoch, value.leader_epoch)
-            known.leader_epoch = value.leader_epoch
-        if value.start_offset != NO_OFFSET:
-            yield from _falls(key, "start offset", known.start_offset, value.start_offset)
-            known.start_offset = value.start_offset
-
-
-def _falls(key: SharePartitionKey, what: str, before: int, after: int) -> Iterator[str]:
-    if after < before:
-        yield f"the {what} of {named(key)} falls from {before} to {after}"
+        if begins or value.state_epoch != before.state_epoch:
+            numbers = _NUMBERS[:1]
+    for name in numbers:
+        fell, to = getattr(before, name), getattr(after, name)
+        if to < fell:
+            yield f"the {name.replace('_', ' ')} of {named(key)} falls from {fell} to {to}"
 
 
 def _batch_problems(batches: Iterable[ShareStateBatch], start_offset: int) -> Iterator[str]:
@@ -165,23 +138,22 @@ def _batch_problems(batches: Iterable[ShareStateBatch], start_offset: int) -> It
 # What an import takes -----------------------------------------------------------------------
 
 
-class LatestState:
+class LatestState(LatestEntries):
     """Takes the entries of one partition of the log in order. Of each share-partition it keeps the
     latest snapshot and the updates behind it, which together are its state."""
 
-    def __init__(self, log: str, groups: frozenset[str], tally: Tally) -> None:
-        self._log = log
-        self._groups = groups
-        self._tally = tally
+    log = SHARE_STATE_LOG
+
+    def __init__(self, name: str, groups: frozenset[str], tally: Tally) -> None:
+        super().__init__(name, groups, tally)
         self._kept: dict[SharePartitionKey, list[Kept]] = {}
         self._checks = ShareStateChecks(-1, None)
 
     def add(self, entry: LogEntry) -> None:
-        """Raises LogToolError if a record cannot be read or contradicts those before it, because
-        nothing may be left out silently."""
+        """Raises LogToolError also if a record contradicts those before it."""
         self._tally.read += 1
         for _, reason in self._checks.add(entry):
-            raise LogToolError(f"{self._log} at offset {entry.raw.offset}: {reason}")
+            raise LogToolError(f"{self._name} at offset {entry.raw.offset}: {reason}")
         assert entry.state is not None
         key, value = entry.state
         if self._groups and key.group_id not in self._groups:
@@ -199,39 +171,10 @@ class LatestState:
             self._kept[key].append(found)
 
     def kept(self) -> list[Kept]:
-        """The records that count, in the order of the log. Raises LogToolError."""
         for offset, reason in self._checks.end(Counts()):
-            raise LogToolError(f"{self._log} at offset {offset}: {reason}")
+            raise LogToolError(f"{self._name} at offset {offset}: {reason}")
         found = [one for records in self._kept.values() for one in records]
         return sorted(found, key=lambda one: one.offset)
-
-
-async def latest_state(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """The records of all partitions of the log, one partition after the other. Raises
-    LogToolError."""
-    kept: list[Kept] = []
-    for partition in await source.partitions():
-        name = log_name(partition, source.log)
-        latest = LatestState(name, groups, tally)
-        async for batch in source.batches(partition):
-            try:
-                for entry in entries_of(batch, source.log):
-                    latest.add(entry)
-            except (CorruptBatch, UnsupportedCodec) as error:
-                where = f"{name} at offset {batch.header.base_offset}"
-                raise LogToolError(f"{where}: {error}") from error
-        kept += latest.kept()
-    return kept
-
-
-def latest_state_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """Like `latest_state`, for a file of JSON objects. Raises LogToolError."""
-    partitions: dict[int, LatestState] = {}
-    for partition, entry in entries_of_json(path, SHARE_STATE_LOG):
-        if partition not in partitions:
-            partitions[partition] = LatestState(f"{path}", groups, tally)
-        partitions[partition].add(entry)
-    return [one for latest in partitions.values() for one in latest.kept()]
 
 
 def distribute_state(

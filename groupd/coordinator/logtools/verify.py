@@ -1,6 +1,6 @@
 """`groupd log verify`: checks the bytes of every log of a store, or of segment files. The offsets
-log is also replayed as a daemon would, which finds contradictions and records that a daemon could
-not apply. `share_state.ShareStateChecks` says what must hold in the log of share groups' state.
+log and that of share groups' state are also replayed as a daemon would, which finds contradictions
+and records that a daemon could not apply.
 """
 
 from __future__ import annotations
@@ -14,14 +14,9 @@ from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import MARKER, UNHELD_TYPES, LogEntry, entry_of
-from groupd.coordinator.logtools.findings import Counts, Finding, Problem, RecordChecks
+from groupd.coordinator.logtools.findings import Counts, Finding, Problem
 from groupd.coordinator.logtools.importing import fresh_shard, partitions_of
-from groupd.coordinator.logtools.logs import (
-    LOGS,
-    OFFSETS_LOG,
-    SHARE_STATE_LOG,
-    ToolLog,
-)
+from groupd.coordinator.logtools.logs import LOGS, OFFSETS_LOG, SHARE_STATE_LOG, ToolLog
 from groupd.coordinator.logtools.segments import log_name, partition_files, read_segment
 from groupd.coordinator.logtools.share_state import ShareStateChecks
 from groupd.protocol.records.batch import (
@@ -192,6 +187,8 @@ class ReplayChecks:
 
 
 OnFinding = Callable[[Finding], None]
+
+RecordChecks = ReplayChecks | ShareStateChecks
 
 _CHECKS: Mapping[ToolLog, Callable[[int, int | None], RecordChecks]] = {
     OFFSETS_LOG: ReplayChecks,

@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
 from groupd.pipeline.generator.commits import Commits
 from groupd.pipeline.generator.demo import demo_world
 from groupd.pipeline.generator.members import steps_of
@@ -32,7 +31,6 @@ from groupd.pipeline.generator.script import (
     end_offsets,
     make_topics,
 )
-from groupd.pipeline.generator.share_groups import STATE_PARTITIONS, share_logs
 from groupd.pipeline.generator.sinks import (
     GeneratorError,
     PlacedBatch,
@@ -89,10 +87,9 @@ async def generate(
     plans: Sequence[GroupPlan],
     sink: Sink,
     progress: OnProgress | None = None,
-    share_groups: int = 0,
 ) -> Generated:
-    """Writes the log, with exactly as many records in all as the plans say, and the records of
-    `share_groups` share groups besides. Raises GeneratorError, LogError."""
+    """Writes the log, with exactly as many records in all as the plans say. Raises GeneratorError,
+    LogError."""
     used = max((plan.producer_id for plan in plans), default=-1) + PRODUCERS_A_GROUP
     await sink.begin(world.partitions, world.topics, max(used, 1))
     # A group has a few records more or less than planned, and the next group makes up for it. The
@@ -101,9 +98,6 @@ async def generate(
     by_partition: dict[int, list[GroupPlan]] = {}
     for plan in plans:
         by_partition.setdefault(partition_for(plan.name, world.partitions), []).append(plan)
-    shares = share_logs(world, share_groups)
-    for partition in shares.groups:
-        by_partition.setdefault(partition, [])
     order = sorted(by_partition.items(), key=lambda entry: (last in entry[1], entry[0]))
     owed = records = batches = 0
     for partition, mine in order:
@@ -112,22 +106,15 @@ async def generate(
             made = turns_of(plan, world, owed, exactly=plan is last)
             owed += plan.records - sum(turn.records for turn in made)
             turns += made
-        turns += shares.groups.get(partition, ())
         placed = _placed(turns)
         await sink.write(partition, placed)
         batches += len(placed)
         records += placed[-1].last_offset + 1 if placed else 0
         if progress is not None:
             progress(records)
-    if shares.state:
-        await sink.begin_log(SHARE_STATE_LOG, STATE_PARTITIONS)
-    for partition, turns in sorted(shares.state.items()):
-        placed = _placed(turns)
-        await sink.write(partition, placed, SHARE_STATE_LOG)
-        batches, records = batches + len(placed), records + len(placed)
     ends = list(end_offsets(list(world.topics), world.start_ms, world.end_ms, world.end_points))
     await sink.ends(world.topics, ends)
-    return Generated(records, batches, len(plans) + share_groups, len(world.topics))
+    return Generated(records, batches, len(plans), len(world.topics))
 
 
 def turns_of(
@@ -156,9 +143,6 @@ def _placed(turns: list[ScriptTurn]) -> list[PlacedBatch]:
 def generate_command(
     records: Annotated[int, typer.Option(min=100, help="How many records.")] = 100_000,
     groups: Annotated[int, typer.Option(min=1, help="How many groups.")] = 50,
-    share_groups: Annotated[
-        int, typer.Option(min=0, help="How many share groups, with records of their own.")
-    ] = 0,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal logs.")] = 0,
     days: Annotated[float, typer.Option(min=0.1, help="How much history.")] = 7.0,
     until: Annotated[
@@ -175,10 +159,7 @@ def generate_command(
         Path | None, typer.Option(help="Directory for segment files, instead of a store.")
     ] = None,
     demo: Annotated[
-        bool,
-        typer.Option(
-            "--demo", help="The demo log; only --until, --share-groups and the target count."
-        ),
+        bool, typer.Option("--demo", help="The demo log; only --until and the target count.")
     ] = False,
 ) -> None:
     """Generate a log of groups of both protocols: members that come and go, commits that move on,
@@ -192,7 +173,7 @@ def generate_command(
     started = time.perf_counter()
     try:
         with _collector_at_rest():
-            done = asyncio.run(_generate(world, plans, place, share_groups))
+            done = asyncio.run(_generate(world, plans, place))
     except LogError as error:
         raise GeneratorError(str(error)) from error
     seconds = time.perf_counter() - started
@@ -257,7 +238,7 @@ def _collector_at_rest() -> Iterator[None]:
 
 
 async def _generate(
-    world: GeneratedWorld, plans: Sequence[GroupPlan], place: LogTarget, share_groups: int
+    world: GeneratedWorld, plans: Sequence[GroupPlan], place: LogTarget
 ) -> Generated:
     bar = Progress(
         TextColumn("generating"),
@@ -271,9 +252,5 @@ async def _generate(
         with bar:
             task = bar.add_task("", total=sum(plan.records for plan in plans))
             return await generate(
-                world,
-                plans,
-                sink,
-                lambda records: bar.update(task, completed=records),
-                share_groups,
+                world, plans, sink, lambda records: bar.update(task, completed=records)
             )

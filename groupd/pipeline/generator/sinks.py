@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.json import encode
 
-from groupd.coordinator.logtools.logs import OFFSETS_LOG, ToolLog
+from groupd.coordinator.logtools.logs import OFFSETS_LOG
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import write_topics
 from groupd.pipeline.errors import PipelineError
@@ -48,14 +48,8 @@ class Sink(Protocol):
         GeneratorError if the store or the directory is not empty."""
         ...
 
-    async def begin_log(self, log: ToolLog, partitions: int) -> None:
-        """Called before the first write to a log besides the offsets log."""
-        ...
-
-    async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
-    ) -> None:
-        """Takes all batches of one partition of a log, in order."""
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        """Takes all batches of one partition of `__consumer_offsets`, in order."""
         ...
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
@@ -75,20 +69,16 @@ class StoreSink:
         known = [entry[:3] for entry in await self._store.configs()]
         if OFFSETS_LOG.shards_key in known or await self._store.topics():
             raise GeneratorError("the store is in use: a log is generated into a new one")
-        await self.begin_log(OFFSETS_LOG, partitions)
+        resource, name, key = OFFSETS_LOG.shards_key
+        await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
+        names = [OFFSETS_LOG.store_name(number) for number in range(partitions)]
+        await self._store.open_many(names)
         for topic in topics:
             await self._store.put_topic(StoredTopic(topic.topic_id, topic.name, topic.partitions))
         await self._store.next_producer_ids(producer_ids)
 
-    async def begin_log(self, log: ToolLog, partitions: int) -> None:
-        resource, name, key = log.shards_key
-        await self._store.put_configs([ConfigEntry(resource, name, key, str(partitions))])
-        await self._store.open_many([log.store_name(number) for number in range(partitions)])
-
-    async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
-    ) -> None:
-        name = log.store_name(partition)
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        name = OFFSETS_LOG.store_name(partition)
         epoch = (await self._store.open(name)).owner_epoch
         waiting: list[Append] = []
         size = 0
@@ -136,13 +126,8 @@ class SegmentSink:
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
         write_topics(self._root, [(one.name, one.topic_id, one.partitions) for one in topics])
 
-    async def begin_log(self, log: ToolLog, partitions: int) -> None:
-        pass  # a directory is made for each partition that has records
-
-    async def write(
-        self, partition: int, batches: Sequence[PlacedBatch], log: ToolLog = OFFSETS_LOG
-    ) -> None:
-        with SegmentWriter(self._root, partition, log=log) as writer:
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        with SegmentWriter(self._root, partition) as writer:
             for batch in batches:
                 writer.write(parse_header(batch.payload), batch.payload)
 

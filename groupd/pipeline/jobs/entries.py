@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.logs import OFFSETS, SourceLog
 
 
-def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    return {"entries": Table(inputs.entries, "timestamp", ("log_partition", "log_offset"))}
+def copy_of(log: SourceLog, summary: str) -> Job:
+    """The job that writes the table of a log."""
+
+    def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+        return {log.table: Table(inputs.entries, "timestamp", ("log_partition", "log_offset"))}
+
+    return Job(log.table, summary, build, log=log)
 
 
-JOB = Job("entries", "every record of the log, decoded: a copy to keep and to read again", build)
+JOB = copy_of(OFFSETS, "every record of the log, decoded: a copy to keep and to read again")

@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from groupd.pipeline.errors import PipelineError, length
+from groupd.pipeline.errors import at_least_one, length
 from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.jobs.commits import INPUT, RETENTION, history
 from groupd.pipeline.options import parse_time
@@ -86,8 +86,8 @@ def runs(windows: DataFrame, place: Sequence[str], at_least: int) -> DataFrame:
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     window = length(options["window"])
-    stalled_windows = _at_least_one(options, "stalled_windows")
-    rewound_by = _at_least_one(options, "rewound_by")
+    stalled_windows = at_least_one(options, "stalled_windows")
+    rewound_by = at_least_one(options, "rewound_by")
     until = parse_time(str(options["until"])) if options["until"] else None
     commits = history(inputs.entries, options)
     # Cached: small compared with the log, and needed for both tables and for the end of the input.
@@ -100,16 +100,6 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
             found, "from_time", ("finding", *PLACE, "from_time", "log_offset")
         ),
     }
-
-
-def _at_least_one(options: Mapping[str, Any], name: str) -> int:
-    try:
-        value = int(options[name])
-    except (TypeError, ValueError):
-        value = 0
-    if value < 1:
-        raise PipelineError(f"{name} must be a whole number, at least 1, not {options[name]}")
-    return value
 
 
 def _per_window(

@@ -7,11 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import convert
 from msgspec.json import decode
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as f
 
+from groupd.pipeline.jobs.redeliveries import ANSWERS, PLACE
 from groupd.pipeline.report.details import details_of
 from groupd.pipeline.report.model import (
     DEFAULT_LIMITS,
@@ -20,9 +22,11 @@ from groupd.pipeline.report.model import (
     ReportExtent,
     ReportFinding,
     ReportLimits,
+    SharePart,
+    ShareRange,
+    ShareRow,
     downsample,
 )
-from groupd.pipeline.report.shares import share_part
 
 TABLES = (
     "progress",
@@ -36,8 +40,13 @@ TABLES = (
 )
 """The tables that are read: results of the jobs progress, members, rebalances and health."""
 
+SHARE_TABLES = ("redeliveries", "redelivered")
+"""The tables that are read besides, where a log has share groups."""
+
 FINDINGS_MAX = 300
 REWINDS_MAX = 100
+SHARE_ROWS_MAX = 300
+SHARE_RANGES_MAX = 100
 REWOUND = "rewound"
 _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
@@ -86,7 +95,7 @@ def collect_report(
         rows,
         left_out,
         details,
-        share_part(tables, extent),
+        _shares(tables, extent) if set(SHARE_TABLES) <= set(tables) else SharePart(),
     )
 
 
@@ -141,12 +150,13 @@ def _group_rows(
         f.col("group"),
     ]
     found = every.orderBy(*order).limit(limits.rows).collect()
-    trends = _trends(tables["progress"], extent, [row.group for row in found])
+    lags = _lag_of_groups(tables["progress"], [row.group for row in found])
+    trends = _trends(lags, extent, ("group",), f.max("lag"))
     rows = [_group_row(row, trends) for row in found]
     return rows, total - len(rows)
 
 
-def _group_row(row: Row, trends: Mapping[str, Sequence[float | None]]) -> GroupRow:
+def _group_row(row: Row, trends: Mapping[Any, Sequence[float | None]]) -> GroupRow:
     findings = row.findings or 0
     return GroupRow(
         row.group,
@@ -159,30 +169,36 @@ def _group_row(row: Row, trends: Mapping[str, Sequence[float | None]]) -> GroupR
         row.rebalances or 0,
         row.lag,
         row.lag_max,
-        trends.get(row.group, ()),
+        trends.get((row.group,), ()),
     )
+
+
+def _lag_of_groups(progress: DataFrame, groups: Sequence[str]) -> DataFrame:
+    wanted = progress.where(f.col("group").isin(list(groups)) & f.col("lag").isNotNull())
+    return wanted.groupBy("group", "window_start").agg(f.sum("lag").alias("lag"))
 
 
 def _trends(
-    progress: DataFrame, extent: ReportExtent, groups: Sequence[str]
-) -> dict[str, list[float | None]]:
-    """The course of the lag by group, in a few steps."""
+    windows: DataFrame,
+    extent: ReportExtent,
+    place: Sequence[str],
+    value: Column,
+    unknown: float | None = None,
+) -> dict[Any, list[float | None]]:
+    """The course of `value`, an aggregate of windows, in a few steps, by the columns `place`.
+    `unknown`: stands where there is no window."""
     step = -(-extent.steps // _TREND_STEPS)
     at = ((f.unix_millis("window_start") - extent.start_ms) / (extent.step_ms * step)).cast("int")
-    found = (
-        progress.where(f.col("group").isin(list(groups)) & f.col("lag").isNotNull())
-        .groupBy("group", "window_start")
-        .agg(f.sum("lag").alias("lag"))
-        .groupBy("group", at.alias("at"))
-        .agg(f.max("lag").alias("lag"))
-        .collect()
-    )
-    trends: dict[str, list[float | None]] = {}
-    for row in found:
-        values = trends.setdefault(row.group, [None] * (-(-extent.steps // step)))
+    trends: dict[Any, list[float | None]] = {}
+    for row in windows.groupBy(*place, at.alias("at")).agg(value.alias("value")).collect():
+        values = trends.setdefault(_of(row, place), [unknown] * (-(-extent.steps // step)))
         if 0 <= row.at < len(values):
-            values[row.at] = row.lag
-    return {group: downsample(values, _TREND_STEPS) for group, values in trends.items()}
+            values[row.at] = row.value
+    return {key: downsample(values, _TREND_STEPS) for key, values in trends.items()}
+
+
+def _of(row: Row, place: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in place)
 
 
 def _findings(frame: DataFrame) -> list[ReportFinding]:
@@ -262,3 +278,40 @@ def _with_rewinds(row: GroupRow, findings: Sequence[ReportFinding]) -> GroupRow:
     if not mine:
         return row
     return replace(row, findings=row.findings + mine, severity=row.severity or "info")
+
+
+# Share groups -------------------------------------------------------------------------------
+
+
+def _shares(tables: Mapping[str, DataFrame], extent: ReportExtent) -> SharePart:
+    """The share-partitions with most redeliveries, and the records that were delivered most
+    often."""
+    windows, records = (
+        tables[name].withColumn("topic", f.coalesce("topic", "topic_id")) for name in SHARE_TABLES
+    )
+    still = f.greatest(extent.end_ms - f.unix_millis(f.max("moved_at")), f.lit(0))
+    every = windows.groupBy(*PLACE).agg(
+        f.first("topic").alias("topic"),
+        *(f.sum(name).alias(name) for name in (*ANSWERS, "redelivered")),
+        f.coalesce(f.max("most_deliveries"), f.lit(0)).alias("most_deliveries"),
+        *(f.max_by(name, "window_start").alias(name) for name in ("start_offset", "lag")),
+        still.alias("still_ms"),
+    )
+    most = [f.col(name).desc() for name in ("redelivered", "archived")]
+    found = every.orderBy(*most, *PLACE).limit(SHARE_ROWS_MAX).collect()
+    again = windows.where(
+        (f.col("redelivered") > 0) & f.col("group").isin(sorted({row.group for row in found}))
+    )
+    trends = _trends(again, extent, PLACE, f.sum("redelivered"), 0.0)
+    rows = [{**row.asDict(), "trend": trends.get(_of(row, PLACE), ())} for row in found]
+    # At most ten ranges of a share-partition, so that one of them does not fill the list.
+    order = Window.partitionBy(*PLACE).orderBy("rank")
+    few = records.withColumn("_rank", f.row_number().over(order)).where(f.col("_rank") <= 10)
+    often = [f.col(name).desc() for name in ("deliveries", "releases")]
+    ranges = few.orderBy(*often, *PLACE, "first_offset").limit(SHARE_RANGES_MAX)
+    ranges = ranges.withColumn("last_ms", f.unix_millis("last_time"))
+    return SharePart(
+        convert(rows, list[ShareRow]),
+        every.count() - len(found),
+        convert([row.asDict() for row in ranges.collect()], list[ShareRange]),
+    )

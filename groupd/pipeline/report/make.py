@@ -25,10 +25,9 @@ from groupd.pipeline.job import Inputs, Job, Table
 from groupd.pipeline.jobs import health, members, rebalances
 from groupd.pipeline.logs import OFFSETS, SHARE_STATE
 from groupd.pipeline.registry import job_named
-from groupd.pipeline.report.collect import TABLES, collect_report
+from groupd.pipeline.report.collect import SHARE_TABLES, TABLES, collect_report
 from groupd.pipeline.report.model import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
-from groupd.pipeline.report.shares import SHARE_TABLES
 from groupd.pipeline.run import WatchJob, run_job
 
 # The jobs `members`, `rebalances` and `health` each follow every group along the log. The report
@@ -53,8 +52,8 @@ GROUPS_JOB = Job(
 
 
 JOBS = (job_named("progress"), GROUPS_JOB)
-SHARE_JOBS = ("redeliveries", "share-states")
-"""Jobs that run if the log has share groups."""
+SHARE_JOB = job_named("redeliveries")
+"""Runs if the log has share groups."""
 
 _STEPS_MAX = 300
 _NICE_MS = tuple(
@@ -86,14 +85,14 @@ def make_report(
     where = source_name(origin)
     with _directory(work) as directory:
         origin, step_ms = _prepared(spark, origin, directory, watch)
-        jobs = [*JOBS, *(map(job_named, SHARE_JOBS) if _has_shares(spark, origin) else ())]
+        jobs = [*JOBS, SHARE_JOB] if _has_shares(spark, origin) else JOBS
         for job in jobs:
             options: dict[str, Any] = dict(job.options)
             if "window" in options:
                 options["window"] = f"{step_ms // 1000}s"
             _run(spark, job, origin, directory, options, watch)
         with watch("the page"):
-            names = [*TABLES, *(SHARE_TABLES if len(jobs) > len(JOBS) else ())]
+            names = [*TABLES, *(SHARE_TABLES if SHARE_JOB in jobs else ())]
             tables = read_tables(spark, directory, names)
             report = collect_report(tables, title or where, step_ms, limits)
             page = render(report).encode("utf-8")

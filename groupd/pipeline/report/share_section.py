@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
 from groupd.pipeline.report.model import Report, ShareRange, ShareRow
 from groupd.pipeline.report.pieces import (
     Element,
@@ -14,20 +17,30 @@ from groupd.pipeline.report.pieces import (
 )
 
 SECTION = "share-groups"
-_HEAD = (
-    "Group",
-    "Partition",
-    "Accepted",
-    "Released",
-    "Archived",
-    "Redelivered",
-    "Most deliveries",
-    "Start offset",
-    "Stands still",
-    "Lag",
-    "Redelivered over time",
-)
-_RANGES_HEAD = ("Group", "Partition", "Offsets", "Deliveries", "In the end", "Last answer")
+_Cells = Mapping[str, Callable[[Any], Any]]
+"""The columns of a table by title: each makes the content of a cell from a row."""
+
+_PARTITIONS: Mapping[str, Callable[[ShareRow], Any]] = {
+    "Group": lambda row: row.group,
+    "Partition": lambda row: f"{row.topic}-{row.partition}",
+    "Accepted": lambda row: count_text(row.accepted),
+    "Released": lambda row: count_text(row.released),
+    "Archived": lambda row: count_text(row.archived),
+    "Redelivered": lambda row: count_text(row.redelivered),
+    "Most deliveries": lambda row: count_text(row.most_deliveries),
+    "Start offset": lambda row: count_text(row.start_offset),
+    "Stands still": lambda row: duration_text(row.still_ms),
+    "Lag": lambda row: count_text(row.lag),
+    "Redelivered over time": lambda row: spark(row.trend),
+}
+_RANGES: Mapping[str, Callable[[ShareRange], Any]] = {
+    "Group": lambda one: one.group,
+    "Partition": lambda one: f"{one.topic}-{one.partition}",
+    "Offsets": lambda one: _offsets(one.first_offset, one.last_offset),
+    "Deliveries": lambda one: one.deliveries,
+    "In the end": lambda one: one.outcome,
+    "Last answer": lambda one: time_text(one.last_ms),
+}
 
 
 def share_section(report: Report) -> Element | None:
@@ -46,10 +59,10 @@ def share_section(report: Report) -> Element | None:
             "The start offset moves when the records before it have ended.",
             class_="soft",
         ),
-        scrolled("Share-partitions", _HEAD, map(_row, part.rows), numbers=range(2, 10)),
+        _table("Share-partitions", _PARTITIONS, part.rows, range(2, 10)),
         tag("p", left_out, class_="soft") if part.left_out else None,
         tag("h3", "Records that were delivered most often"),
-        scrolled("Records", _RANGES_HEAD, map(_range, part.ranges), numbers=(2, 3))
+        _table("Records", _RANGES, part.ranges, (2, 3))
         if part.ranges
         else tag("p", "No record was delivered more than once.", class_="soft"),
         class_="card",
@@ -58,27 +71,16 @@ def share_section(report: Report) -> Element | None:
     )
 
 
-def _row(row: ShareRow) -> Element:
-    numbers = (row.accepted, row.released, row.archived, row.redelivered, row.most_deliveries)
-    return tag(
-        "tr",
-        tag("td", row.group, class_="group-name"),
-        tag("td", f"{row.topic}-{row.partition}"),
-        [tag("td", count_text(value), class_="number") for value in (*numbers, row.start_offset)],
-        tag("td", duration_text(row.still_ms), class_="number"),
-        tag("td", count_text(row.lag), class_="number"),
-        tag("td", spark(row.trend)),
-    )
+def _table(label: str, cells: _Cells, rows: Iterable[Any], numbers: Collection[int]) -> Element:
+    numbered = ("number" if column in numbers else None for column in range(1, len(cells)))
+    classes = ("group-name", *numbered)
+
+    def line(row: Any) -> Element:
+        each = zip(cells.values(), classes, strict=True)
+        return tag("tr", [tag("td", cell(row), class_=kind) for cell, kind in each])
+
+    return scrolled(label, list(cells), map(line, rows), numbers=numbers)
 
 
-def _range(one: ShareRange) -> Element:
-    last = "" if one.last_offset == one.first_offset else f" – {one.last_offset}"
-    return tag(
-        "tr",
-        tag("td", one.group, class_="group-name"),
-        tag("td", f"{one.topic}-{one.partition}"),
-        tag("td", f"{one.first_offset}{last}", class_="number"),
-        tag("td", one.deliveries, class_="number"),
-        tag("td", one.outcome),
-        tag("td", time_text(one.last_ms), class_="time"),
-    )
+def _offsets(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} – {last}"

@@ -69,6 +69,12 @@ def test_an_operator_sets_it_back_or_deletes_it() -> None:
     assert {one.author.actor for one in changes[2:]} == {Actor.ADMIN}
 
 
+def test_before_kafka_4_5_it_is_set_back_in_the_same_state_epoch() -> None:
+    changes = told(batch(snapshot(40), update(60), snapshot(10, epoch=1)))
+    assert shown(changes)[2:] == [("reset", 60, 10)]
+    assert changes[2].author.actor is Actor.ADMIN
+
+
 def test_a_state_that_is_given_up_has_no_start_offset() -> None:
     changes = told(batch(snapshot(40), snapshot(-1, state_epoch=3), update(8)))
     assert shown(changes) == [("first", None, 40), ("deleted", 40, None), ("first", None, 8)]

@@ -15,11 +15,10 @@ from groupd.coordinator.logtools.findings import Counts, Finding
 from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.logs import LOGS, SHARE_STATE_LOG
-from groupd.coordinator.logtools.record_json import id_text
+from groupd.coordinator.logtools.record_json import id_text, latest_of_json
 from groupd.coordinator.logtools.segments import SegmentSource, StoreSource
 from groupd.coordinator.logtools.share_state import (
-    latest_state,
-    latest_state_of_json,
+    LatestState,
     shard_of,
 )
 from groupd.coordinator.logtools.topic_ids import ForeignTopic
@@ -237,8 +236,9 @@ async def test_export_copies_the_log_of_chosen_groups(tmp_path: Path) -> None:
 
 async def state_in(source: Path, *groups: str) -> list[Kept]:
     if source.suffix == ".json":
-        return latest_state_of_json(source, frozenset(groups), Tally())
-    return await latest_state(SegmentSource(source, SHARE_STATE_LOG), frozenset(groups), Tally())
+        return latest_of_json(source, frozenset(groups), Tally(), LatestState)
+    segments = SegmentSource(source, SHARE_STATE_LOG)
+    return await latest_of(segments, frozenset(groups), Tally(), LatestState)
 
 
 async def test_the_state_is_the_latest_snapshot_and_its_updates(tmp_path: Path) -> None:
@@ -287,7 +287,8 @@ async def test_a_share_group_moves_with_the_ids_of_the_topics_here(tmp_path: Pat
     await store.put_topic(StoredTopic(HERE_ID, "orders", 6))
     tally = Tally()
     kept = await latest_of(SegmentSource(tmp_path / "k"), frozenset(), tally)
-    state = await latest_state(SegmentSource(tmp_path / "k", SHARE_STATE_LOG), frozenset(), tally)
+    segments = SegmentSource(tmp_path / "k", SHARE_STATE_LOG)
+    state = await latest_of(segments, frozenset(), tally, LatestState)
     topics: dict[str, ForeignTopic] = {}
     plan = await plan_import(kept, tally, topics, store, store.open_many, ImportOptions(), state)
     await write_plan(plan, store)

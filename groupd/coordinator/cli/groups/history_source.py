@@ -4,7 +4,6 @@ or in any cluster that serves `__consumer_offsets`."""
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import KafkaCluster, open_cluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import UsageError, now_ms, parse_time, show_time
-from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name, partition_for
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
 from groupd.coordinator.history.changes import OffsetChange
 from groupd.coordinator.history.replay import (
     BeforeHistory,
@@ -27,7 +26,7 @@ from groupd.coordinator.history.replay import (
 )
 from groupd.coordinator.history.share_starts import ShareStarts
 from groupd.coordinator.history.stream import UnreadableLog, header_of, split
-from groupd.coordinator.runtime.coordinator_types import SHARE_TOPIC
+from groupd.coordinator.logtools.logs import OFFSETS_LOG, SHARE_STATE_LOG
 from groupd.storage.log import LogError, LogState, StoreRefused
 from groupd.storage.open import create_reader
 from groupd.storage.reader import StoreReader
@@ -85,8 +84,6 @@ async def past_state(
     return await state_at(source.batches(), group_id, cut_offset)
 
 
-_SHARE_STATE_LOG = re.compile(re.escape(SHARE_TOPIC) + r"-\d+")
-_OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024
 
 
@@ -128,7 +125,7 @@ async def share_changes(
     async with _open_reader(place) as reader:
         names = {one.topic_id: one.name for one in await reader.topics()}
         for state in await reader.states():
-            if not _SHARE_STATE_LOG.fullmatch(state.name):
+            if SHARE_STATE_LOG.partition_in_store(state.name) is None:
                 continue
             starts = ShareStarts(group_id, names, pruned=state.start_offset > 0)
             async for payload in _StoreSource(reader, state).batches():
@@ -138,10 +135,11 @@ async def share_changes(
 
 
 async def _store_source(reader: StoreReader, group_id: str) -> GroupLog:
-    logs = {s.name: s for s in await reader.states() if _OFFSETS_LOG.fullmatch(s.name)}
+    logs = {OFFSETS_LOG.partition_in_store(state.name): state for state in await reader.states()}
+    logs.pop(None, None)
     if not logs:
         raise UsageError("the store has no groups yet: no daemon has ever served from it")
-    return _StoreSource(reader, logs[offsets_log_name(partition_for(group_id, len(logs)))])
+    return _StoreSource(reader, logs[partition_for(group_id, len(logs))])
 
 
 class _StoreSource:

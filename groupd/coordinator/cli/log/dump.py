@@ -23,6 +23,8 @@ from groupd.coordinator.cli.log.options import (
 )
 from groupd.coordinator.cli.parse import FORMS, now_ms, one_of, parse_time
 
+_TOPICS = ("__consumer_offsets", "__share_group_state")
+
 
 def dump(
     path: PathArgument = None,
@@ -32,8 +34,8 @@ def dump(
     topic: Annotated[
         str | None,
         typer.Option(
-            help="Only this log: __consumer_offsets or __share_group_state.",
-            autocompletion=words("__consumer_offsets", "__share_group_state"),
+            help=f"Only this log: {' or '.join(_TOPICS)}.",
+            autocompletion=words(*_TOPICS),
         ),
     ] = None,
     partitions: Annotated[
@@ -61,7 +63,7 @@ def dump(
     """
     one_of(output, "--format", ("text", "json"))
     if topic is not None:
-        one_of(topic, "--topic", ("__consumer_offsets", "__share_group_state"))
+        one_of(topic, "--topic", _TOPICS)
     place = where(data_dir, store, path)
     times = (from_time, to_time)
     try:

@@ -77,16 +77,17 @@ async def _import(
     from groupd.coordinator.logtools.logs import SHARE_STATE_LOG
     from groupd.coordinator.logtools.record_json import latest_of_json
     from groupd.coordinator.logtools.segments import SegmentSource, is_segment
-    from groupd.coordinator.logtools.share_state import latest_state, latest_state_of_json
+    from groupd.coordinator.logtools.share_state import LatestState
     from groupd.coordinator.logtools.topic_ids import described_topics
 
     tally = Tally()
     if source.is_file() and not is_segment(source):
         kept = latest_of_json(source, groups, tally)
-        state = latest_state_of_json(source, groups, tally)
+        state = latest_of_json(source, groups, tally, LatestState)
     else:
         kept = await latest_of(SegmentSource(source), groups, tally)
-        state = await latest_state(SegmentSource(source, SHARE_STATE_LOG), groups, tally)
+        logged = SegmentSource(source, SHARE_STATE_LOG)
+        state = await latest_of(logged, groups, tally, LatestState)
     described = described_topics(source)
     async with _target(url, data_dir, dry_run) as (target, states):
         plan = await plan_import(kept, tally, described, target, states, options, state)
