@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.clients.drivers.confluent_processor import STUCK_EXIT
 from tests.clients.topic_reader import Reader, Values
 from tests.support.admin import commit
-from tests.support.process import ChildProcess, wait_until
+from tests.support.process import ChildProcess, WaitTimeout, wait_until
 from tests.support.toolchain import go_driver, java_driver
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,9 +152,14 @@ class Worker:
 
     def stop(self) -> None:
         """Sends SIGTERM: the worker commits what is open, leaves and exits 0 (143 from a JVM). Or
-        it is stuck, and leaves that to the others."""
+        it is stuck, and leaves that to the others. One that does not end tells where it stands."""
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait_exit(STOP_S)
+        try:
+            code = self.process.wait_exit(STOP_S)
+        except WaitTimeout:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(1)  # the stacks are written by a signal handler, whose end cannot be awaited
+            raise AssertionError(f"{self.describe()}\n{self.process.output()}") from None
         if code == STUCK_EXIT:
             return
         assert code in (0, 143), self.describe()

@@ -260,11 +260,14 @@ def main() -> None:
     options = parse()
     stopping = stop_at_sigterm_or_after(sys.stdin.read)
     while not stopping.is_set():
+        worker = Worker(options)
         try:
-            Worker(options).run(stopping)
+            worker.run(stopping)
         except KafkaException as error:
             emit("anew", error=str(error))
             stopping.wait(ANEW_S)
+        with WATCHDOG.over("destroy"):
+            del worker  # librdkafka waits for its threads here
     emit("closed")
 
 
