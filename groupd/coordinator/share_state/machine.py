@@ -151,6 +151,10 @@ class ShareStateMachine(Machine):
                 )
         elif (kept.state_epoch, kept.start_offset) == (asked.state_epoch, start_offset):
             return _NOTHING, reply
+        # With another start offset the state begins anew at the same state epoch, too, as in Kafka:
+        # a heartbeat that asks about a new topic for the second time has another one. The group
+        # coordinator gives nobody the partition before its last question is answered, and gives its
+        # questions up together with its shard.
         snapshot = ShareSnapshot(
             0 if kept is None else kept.snapshot_epoch + 1,
             asked.state_epoch,
@@ -233,7 +237,7 @@ class ShareStateMachine(Machine):
         return kept
 
     def _check_exists(self, key: SharePartitionKey) -> None:
-        if not self._exists(key.topic_id, key.partition):
+        if not self.exists(key):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _changed(
@@ -264,6 +268,9 @@ class ShareStateMachine(Machine):
 
     # The log is kept short ----------------------------------------------------------------
 
+    def exists(self, key: SharePartitionKey) -> bool:
+        return self._exists(key.topic_id, key.partition)
+
     def snapshot(self, key: SharePartitionKey, now: Instant) -> Outcome:
         """Write the present state once more, so that older records are not needed. For a topic that
         does not exist any more a tombstone is written instead: maybe this shard was not served when
@@ -271,7 +278,7 @@ class ShareStateMachine(Machine):
         kept = self.kept.get(key)
         if kept is None:
             return Outcome()
-        if not self._exists(key.topic_id, key.partition):
+        if not self.exists(key):
             return self.forget(key)
         return Outcome(
             records=_records(
