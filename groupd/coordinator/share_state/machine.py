@@ -107,7 +107,7 @@ class ShareStateMachine(Machine):
     ) -> None:
         self.kept: dict[SharePartitionKey, KeptShareState] = {}
         self._config = config
-        self._exists = exists
+        self.exists = exists
         self._count_all = count_all or self.kept.__len__
         self._handlers: Mapping[type, Callable[[SharePartitionKey, Any, Instant], Answered]] = {
             InitializeShareGroupStateRequest: self._initialize,
@@ -237,7 +237,7 @@ class ShareStateMachine(Machine):
         return kept
 
     def _check_exists(self, key: SharePartitionKey) -> None:
-        if not self.exists(key):
+        if not self.exists(key.topic_id, key.partition):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _changed(
@@ -268,9 +268,6 @@ class ShareStateMachine(Machine):
 
     # The log is kept short ----------------------------------------------------------------
 
-    def exists(self, key: SharePartitionKey) -> bool:
-        return self._exists(key.topic_id, key.partition)
-
     def snapshot(self, key: SharePartitionKey, now: Instant) -> Outcome:
         """Write the present state once more, so that older records are not needed. For a topic that
         does not exist any more a tombstone is written instead: maybe this shard was not served when
@@ -278,7 +275,7 @@ class ShareStateMachine(Machine):
         kept = self.kept.get(key)
         if kept is None:
             return Outcome()
-        if not self.exists(key):
+        if not self.exists(key.topic_id, key.partition):
             return self.forget(key)
         return Outcome(
             records=_records(

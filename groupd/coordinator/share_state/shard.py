@@ -127,7 +127,7 @@ class ShareStateShard(LogShard[ShareStateMachine]):
                     hot = hot or kept.created_ms == kept.written_ms
                     if kept.written_ms <= before_ms:
                         cold.append(key)
-                        if not machine.exists(key):
+                        if not machine.exists(key.topic_id, key.partition):
                             gone.append(key)
             await asyncio.sleep(0)
         await self._write_each(machine, cold if hot else gone, partial(machine.snapshot, now=now))
