@@ -866,6 +866,21 @@ async def test_who_deletes_is_refused_if_the_shard_will_not_hear_the_answer(when
     await bench.broker.close()
 
 
+async def test_a_shard_that_is_given_up_begins_no_call() -> None:
+    """Its last records become durable, but the next owner may serve the raffle by the answer."""
+    bench, room = await sold_out()
+    deleted: list[Any] = []
+    waiter = Callback(DeleteGroup("r"), lambda *failed: failed[1], deleted.append)
+    bench.broker.waiting.add(waiter)
+    bench.shard.handle(RequestContext(waiter, 0, "client"), waiter.request)
+    bench.shard.close()
+    await bench.shard.written()
+    await settle()
+    assert (deleted, room.asked) == ([ErrorCode.NOT_COORDINATOR], [])
+    assert bench.shard.shard.state.groups["r"].closing  # type: ignore[attr-defined]
+    await bench.broker.close()
+
+
 def test_the_retention_sweep_asks_nobody_and_so_deletes_none(log: LoggedShard) -> None:
     raffle = log.shard.state.groups["r"]
     log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
