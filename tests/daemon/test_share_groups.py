@@ -132,3 +132,15 @@ def test_history_tells_how_the_start_offset_was_moved(
     )
     before_ms = moves[0]["time_ms"] - 1
     assert told("offsets", GROUP, "--at", str(before_ms)) == []
+
+
+def test_who_wants_to_restore_its_offsets_is_told_what_to_use(
+    daemon: Daemon, read: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["groups", "restore", GROUP, "--at", "now", "--bootstrap", daemon.bootstrap])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        f"groupd: group {GROUP} is a share group: its start offsets are set by "
+        "`groupd groups reset`, or by kafka-share-groups\n"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.core.group import Group
@@ -58,11 +57,8 @@ def list_groups(
     return Outcome(replies=[(context.token, reply)], gate="*")
 
 
-class _Deletion(Struct, frozen=True):
-    """The data of the call that comes before a deletion: `group` is deleted if it is still
-    there."""
-
-    group: Group
+_DELETION = "deletion"
+"""The data of the call that comes before a deletion."""
 
 
 def delete_group(
@@ -81,20 +77,21 @@ def delete_group(
     if first is None:
         return _delete(store, group, context.token)
     records, call = first
-    call = replace(call, data=_Deletion(group), token=context.token)
+    call = replace(call, data=_DELETION, token=context.token)
+    state.busy.add(group.group_id)
     return Outcome(records=records, calls=[call], gate=group.group_id)
 
 
 def is_about_deletion(call: OutsideCall) -> bool:
-    return isinstance(call.data, _Deletion)
+    return call.data is _DELETION
 
 
 def delete_answered(
     state: ShardState, store: OffsetStore, call: OutsideCall, answer: Any
 ) -> Outcome:
-    """The answer to the call of `delete_group` has come: delete the group. By then it may have
-    members, or another request may have deleted it."""
+    """The answer to the call of `delete_group` has come: delete the group."""
     group_id = call.group_id
+    state.busy.discard(group_id)
     try:
         if isinstance(answer, ApiError):
             raise answer
@@ -102,8 +99,6 @@ def delete_answered(
             known = isinstance(answer, ErrorCode)
             raise ApiError(answer if known else ErrorCode.UNKNOWN_SERVER_ERROR)
         group = _deletable(state, group_id)
-        if group is not call.data.group:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     except ApiError as error:
         return Outcome(replies=[(call.token, DeletedGroup(group_id, error.code))], gate=group_id)
     return _delete(store, group, call.token)
@@ -135,13 +130,16 @@ def _deletable(state: ShardState, group_id: str) -> Group:
     return group
 
 
-def check_not_being_deleted(state: ShardState, request: Any) -> None:
+def check_free(state: ShardState, request: Any) -> None:
     """Refuses a request for a group that is being deleted in pieces: a member that joined between
-    two pieces would keep the group alive without some of its offsets. Raises ApiError; clients try
-    again."""
+    two pieces would keep the group alive without some of its offsets. Refuses it, too, while
+    another coordinator does something for an administrator: what a member began meanwhile could be
+    undone by that, or be left over when the group is gone. Raises ApiError; clients try again."""
     group_id = getattr(request, "group_id", None)
     if group_id in state.being_deleted and type(request) not in (DeleteGroup, DeleteSomeOffsets):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The group is being deleted.")
+    if group_id in state.busy:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The group is being changed.")
 
 
 def delete_some_offsets(

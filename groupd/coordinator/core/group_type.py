@@ -197,9 +197,9 @@ class GroupType(Struct, frozen=True, kw_only=True):
     before_delete: Callable[[ShardState, Any], tuple[list[Record], OutsideCall] | None] = _none
     """What another coordinator has to do before an empty group may be deleted (KIP-932,
     docs/spec/share-group.md#SG-54): records, and a call whose answer is an ErrorCode or an
-    Exception. The group is deleted if the answer is NONE and the group is still empty then. None:
-    there is nothing to do before. The retention sweep never deletes a group that needs such a call,
-    as Kafka's `shouldExpire` says."""
+    Exception. Until then the group's requests are refused; it is deleted if the answer is NONE.
+    Raises ApiError if that cannot be done now. None: there is nothing to do before. The retention
+    sweep never deletes a group that needs such a call, as Kafka's `shouldExpire` says."""
     on_loaded: Callable[[ShardState, Instant], Outcome] = _no_outcome
     """The log is replayed, and `state.image` may be newer than the records. Sets the deadlines, and
     repeats the `calls` that are still open according to the records. If the log is empty, this

@@ -75,8 +75,8 @@ class GroupCoordinatorShard:
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
         """Handle one request. Raises ApiError; then nothing has changed."""
-        if self.state.being_deleted:
-            admin.check_not_being_deleted(self.state, request)
+        if self.state.being_deleted or self.state.busy:
+            admin.check_free(self.state, request)
         return self._handlers[type(request)](self.state, context, request, now)
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:

@@ -25,8 +25,10 @@ class ShardState(Struct):
     Kafka name. `new_id()` returns a new UUID string (36 characters). `soft`: what group types keep
     beside their groups, by the type's name (`GroupType.soft_state`). `simple_group`: makes the
     group when offsets are committed for an unknown group id. `groups_in_all()`: how many groups all
-    shards of the process have. `being_deleted`: groups that are deleted in pieces. It is
-    soft state: if the process ends meanwhile, the group stays with the rest of its offsets.
+    shards of the process have. `being_deleted`: groups that are deleted in pieces. `busy`: groups
+    about which an administrator's call to another coordinator is under way. Both are
+    soft state: if the process ends meanwhile, the group stays with the rest of its offsets, and the
+    administrator is told to try again.
     `share_assignor`: the one assignor of all share groups."""
 
     config: CoordinatorConfig
@@ -40,6 +42,7 @@ class ShardState(Struct):
     simple_group: Callable[[str], OffsetOwner] = _no_simple_group
     groups_in_all: Callable[[], int] = lambda: 0
     being_deleted: set[str] = field(default_factory=set)
+    busy: set[str] = field(default_factory=set)
     share_assignor: PartitionAssignor = field(default_factory=SimpleAssignor)
 
     def check_group_limit(self) -> None:

@@ -60,6 +60,9 @@ _OUTCOME_NOT_KNOWN = frozenset(
 )
 """Errors after which a write may have been done, or may still be done."""
 
+ELSEWHERE = ": its start offsets are set by `groupd groups reset`, or by kafka-share-groups"
+"""Why the committed offsets of a share group cannot be moved."""
+
 _AGAIN = ". Nothing has been written; ask for a preview again"
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from groupd.coordinator.core.types import Access, RequestContext
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.stream import UnreadableLog
 from groupd.coordinator.lag.growth import LogEnds
-from groupd.coordinator.moves.mover import PART_BYTES, CannotMove, Errors, may_be_written
+from groupd.coordinator.moves.mover import ELSEWHERE, PART_BYTES, CannotMove, Errors, may_be_written
 from groupd.coordinator.moves.past import committed_at, last_moves
 from groupd.coordinator.moves.plan import Current, Ranges, TopicNow
 from groupd.coordinator.runtime.audited_routes import LINE_WEIGHT
@@ -93,7 +93,10 @@ class OwnBroker:
 
     def group(self, shard: GroupLogShard, group_id: str, by: RequestContext) -> OwnGroup:
         """Returns a group of a shard that this process serves. Its offsets are written in the name
-        of `by`."""
+        of `by`. Raises CannotMove if the group commits no offsets."""
+        group = shard.shard.state.groups.get(group_id)
+        if group is not None and group.offset_owner is None:
+            raise CannotMove(f"group {group_id} is a {group.type_name} group{ELSEWHERE}")
         return OwnGroup(self, shard, group_id, by)
 
     async def last_moves(self, shard: GroupLogShard, group_id: str) -> dict[str, Any]:

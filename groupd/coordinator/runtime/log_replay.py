@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from groupd.coordinator.core.slices import WORK_ITEMS
+from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.runtime.loader import READ_BYTES, LoadFailed, checked_batches
 from groupd.protocol.records.batch import BatchRecord, CorruptBatch, iter_records
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
@@ -16,9 +16,10 @@ from groupd.storage.log import LogState, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
-ApplyRecord = Callable[[bytes, bytes | None, int], None]
-"""(key, value, offset): applies a record. Raises CorruptRecord or ValueError if it cannot be
-decoded, and UnknownRecordType for a record of a newer version, which is skipped."""
+ApplyRecord = Callable[[bytes, bytes | None, int], int]
+"""(key, value, offset): applies a record. Returns how much work that was, in items of `Pace`.
+Raises CorruptRecord or ValueError if it cannot be decoded, and UnknownRecordType for a record of a
+newer version, which is skipped."""
 
 
 async def replay_log(logs: PartitionLogs, state: LogState, apply: ApplyRecord) -> int:
@@ -39,17 +40,16 @@ async def replay_log(logs: PartitionLogs, state: LogState, apply: ApplyRecord) -
 async def replay_rows(name: str, rows: Iterable[StoredBatch], apply: ApplyRecord) -> int:
     """Apply the records of these rows of the log `name`; other work gets a turn in between. Returns
     how many they were. Raises LoadFailed."""
-    applied = since = 0
+    applied, pace = 0, Pace()
     for row in rows:
         try:
             for batch in checked_batches(row):
                 if batch.header.is_control:
                     continue
                 for record in iter_records(batch):
-                    applied += _applied(apply, record)
-                    since += 1
-                    if since == WORK_ITEMS:
-                        since = 0
+                    work = _applied(apply, record)
+                    applied += work > 0
+                    if pace.due(work or 1):
                         await asyncio.sleep(0)
         except (CorruptRecord, CorruptBatch, ValueError) as error:
             raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
@@ -57,12 +57,12 @@ async def replay_rows(name: str, rows: Iterable[StoredBatch], apply: ApplyRecord
     return applied
 
 
-def _applied(apply: ApplyRecord, record: BatchRecord) -> bool:
+def _applied(apply: ApplyRecord, record: BatchRecord) -> int:
+    """Returns how much work that was; 0: the record is skipped."""
     if record.key is None:
-        return False
+        return 0
     try:
-        apply(record.key, record.value, record.offset)
+        return apply(record.key, record.value, record.offset)
     except UnknownRecordType as unknown:
         log.warning("unknown record type skipped", type=unknown.record_type)
-        return False
-    return True
+        return 0

@@ -144,6 +144,7 @@ class LogShard(ABC, Generic[M]):
         journal may still become durable, and their requests are answered then."""
         was_active = self.state is CoordinatorState.ACTIVE
         self.state = CoordinatorState.CLOSED
+        self._parts.calls.give_up(self.machine)
         self._deadlines.cancel()
         self._commit_timeout.cancel()
         self._unhurried.cancel()
@@ -223,6 +224,9 @@ class LogShard(ABC, Generic[M]):
         False if that failed, which is a bug of ours: it is logged and not raised."""
         if self.state is not CoordinatorState.ACTIVE or (self.may_answer and not self.may_answer()):
             return True
+        return self._take(make_outcome)
+
+    def _take(self, make_outcome: Callable[[], Outcome]) -> bool:
         try:
             self._apply(make_outcome())
         except Exception:
@@ -311,7 +315,8 @@ class LogShard(ABC, Generic[M]):
 
     def _refuse(self, outcome: Outcome, waiter: Waiter | None, code: ErrorCode) -> None:
         refuse(outcome.replies, code)
-        refuse_askers(outcome.calls, code)
+        for call in outcome.calls:
+            self._answered(self.machine, call, ApiError(code))
         if waiter is not None:
             waiter.fail(code)
 
@@ -331,15 +336,22 @@ class LogShard(ABC, Generic[M]):
             self._commit_timeout.arm()
 
     def _ask(self, calls: Sequence[OutsideCall]) -> None:
+        if self.state is not CoordinatorState.ACTIVE:
+            refuse_askers(calls, ErrorCode.NOT_COORDINATOR)
+            return
         for call in calls:
-            self._parts.calls.ask(call, partial(self._answered, self.machine, call))
+            answered = partial(self._answered, self.machine, call)
+            self._parts.calls.ask(call, answered, self.machine)
 
     def _answered(self, machine: M, call: OutsideCall, answer: Any) -> None:
-        if machine is not self.machine or self.state is not CoordinatorState.ACTIVE:
+        """As long as a machine is in use it gets an answer to each of its calls."""
+        if not self.runs(machine):
             refuse_askers([call], ErrorCode.NOT_COORDINATOR)
-        elif self.may_answer and not self.may_answer():
+            return
+        if self.may_answer and not self.may_answer():
+            # Records are refused by the log if another node has it by now.
             refuse_askers([call], ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        elif not self.input(lambda: machine.answered(call, answer, self.clock.now())):
+        if not self._take(lambda: machine.answered(call, answer, self.clock.now())):
             refuse_askers([call], ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _task_done(self, machine: M, task: Task, result: Any) -> None:
@@ -396,6 +408,7 @@ class LogShard(ABC, Generic[M]):
         if self.state is not CoordinatorState.ACTIVE:
             return
         self.state = CoordinatorState.FAILED
+        self._parts.calls.give_up(self.machine)
         self._deadlines.cancel()
         self._commit_timeout.cancel()
         self._unhurried.cancel()

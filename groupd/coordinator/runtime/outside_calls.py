@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,22 +32,28 @@ class OutsideCalls:
 
     def __init__(self) -> None:
         self._callees: dict[str, Callee] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[Any], object] = {}
         self._closed = False
 
     def add(self, whom: str, callee: Callee) -> None:
         """Let `callee` answer calls with this `whom` from now on."""
         self._callees[whom] = callee
 
-    def ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
+    def ask(self, call: OutsideCall, answered: Callable[[Any], None], asker: object = None) -> None:
         """Ask the callee. `answered` gets its answer, or the Exception that came instead, in a
         later turn of the loop. It is not called any more after `close`. An Exception other than
-        ApiError is logged."""
+        ApiError is logged. `asker`: who may give the call up."""
         if self._closed:
             return
-        task = asyncio.get_running_loop().create_task(self._ask(call, answered))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = asyncio.get_running_loop().create_task(self.answer(call))
+        self._tasks[task] = asker
+        task.add_done_callback(partial(self._ended, call, answered))
+
+    def give_up(self, asker: object) -> None:
+        """Cancel the calls of `asker`: a callee must not try them again any more."""
+        for task, its in self._tasks.items():
+            if its is asker:
+                task.cancel()
 
     async def answer(self, call: OutsideCall) -> Any:
         """Returns the answer, or the Exception that came instead."""
@@ -58,13 +65,16 @@ class OutsideCalls:
         except Exception as error:  # noqa: BLE001 - who has asked decides what it means
             return error
 
-    async def _ask(self, call: OutsideCall, answered: Callable[[Any], None]) -> None:
-        try:
-            answer = await self.answer(call)
-        except asyncio.CancelledError:
-            if self._closed:
-                raise
-            # Another task cancelled what the callee waited for.
+    def _ended(
+        self, call: OutsideCall, answered: Callable[[Any], None], task: asyncio.Task[Any]
+    ) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            answer = task.result()
+        elif self._closed:
+            return
+        else:
+            # It was given up, or another task cancelled what the callee waited for.
             answer = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{call.whom} was interrupted")
         if isinstance(answer, Exception) and not isinstance(answer, ApiError):
             log.warning(

@@ -107,7 +107,7 @@ class ShareStateMachine(Machine):
     ) -> None:
         self.kept: dict[SharePartitionKey, KeptShareState] = {}
         self._config = config
-        self._exists = exists
+        self.exists = exists
         self._count_all = count_all or self.kept.__len__
         self._handlers: Mapping[type, Callable[[SharePartitionKey, Any, Instant], Answered]] = {
             InitializeShareGroupStateRequest: self._initialize,
@@ -151,6 +151,10 @@ class ShareStateMachine(Machine):
                 )
         elif (kept.state_epoch, kept.start_offset) == (asked.state_epoch, start_offset):
             return _NOTHING, reply
+        # With another start offset the state begins anew at the same state epoch, too, as in Kafka:
+        # a heartbeat that asks about a new topic for the second time has another one. The group
+        # coordinator gives nobody the partition before its last question is answered, and gives its
+        # questions up together with its shard.
         snapshot = ShareSnapshot(
             0 if kept is None else kept.snapshot_epoch + 1,
             asked.state_epoch,
@@ -233,7 +237,7 @@ class ShareStateMachine(Machine):
         return kept
 
     def _check_exists(self, key: SharePartitionKey) -> None:
-        if not self._exists(key.topic_id, key.partition):
+        if not self.exists(key.topic_id, key.partition):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _changed(
@@ -271,7 +275,7 @@ class ShareStateMachine(Machine):
         kept = self.kept.get(key)
         if kept is None:
             return Outcome()
-        if not self._exists(key.topic_id, key.partition):
+        if not self.exists(key.topic_id, key.partition):
             return self.forget(key)
         return Outcome(
             records=_records(

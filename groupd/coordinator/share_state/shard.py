@@ -90,8 +90,12 @@ class ShareStateShard(LogShard[ShareStateMachine]):
         opened = opened or await logs.open(self.log_name, self._owned)
         machine = self._shared.make()
 
-        def apply(key: bytes, value: bytes | None, offset: int) -> None:
-            machine.replay(*decode_record(key, value), offset)
+        def apply(key: bytes, value: bytes | None, offset: int) -> int:
+            place, change = decode_record(key, value)
+            machine.replay(place, change, offset)
+            kept = machine.kept.get(place)
+            # An update is merged into all batches of the state, a snapshot brings them along.
+            return 1 + (len(value or b"") + len(kept.batches if kept else ())) // 500
 
         return _loaded(machine, opened, await replay_log(logs, opened, apply))
 
@@ -112,19 +116,21 @@ class ShareStateShard(LogShard[ShareStateMachine]):
 
     async def write_cold(self) -> None:
         """Write a snapshot of each share-partition that had none for the configured time. If all of
-        them are cold nothing is won by that, and nothing is written."""
+        them are cold nothing is won by that: then only those of deleted topics are written, as
+        tombstones."""
         machine, now = self.machine, self.clock.now()
         before_ms = now.wall_ms - self._config.share_cold_snapshot_interval_ms
-        cold, hot = [], False
+        cold, gone, hot = [], [], False
         for some in self._chunks(machine):
             for key in some:
                 if (kept := machine.kept.get(key)) is not None:
                     hot = hot or kept.created_ms == kept.written_ms
                     if kept.written_ms <= before_ms:
                         cold.append(key)
+                        if not machine.exists(key.topic_id, key.partition):
+                            gone.append(key)
             await asyncio.sleep(0)
-        if hot:
-            await self._write_each(machine, cold, partial(machine.snapshot, now=now))
+        await self._write_each(machine, cold if hot else gone, partial(machine.snapshot, now=now))
 
     async def forget(self, topic_ids: Collection[TopicId]) -> None:
         """Write tombstones for the share-partitions of topics that were deleted."""

@@ -24,8 +24,9 @@ from groupd.storage.log import LogCorrupt, MeasuredLogs
 def into(table: TransactionTable) -> ApplyRecord:
     """Returns a function that applies a record of transactional ids to `table`."""
 
-    def apply(key: bytes, value: bytes | None, offset: int) -> None:
+    def apply(key: bytes, value: bytes | None, offset: int) -> int:
         table.replay(decode_key(key), None if value is None else from_value(value), offset)
+        return 1
 
     return apply
 

@@ -19,6 +19,7 @@ from groupd.coordinator.lag.watch import LagWatch
 from groupd.coordinator.moves.plan import Current
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages.offsets import OffsetCommitRequest
+from groupd.protocol.messages.share_group import ShareGroupHeartbeatRequest
 from groupd.storage.log import LogCorrupt
 from tests.support.loop_turns import Turns, without_log
 from tests.unit.moves.harness import GROUP, MANY, TOPIC, Moves
@@ -98,6 +99,22 @@ async def test_a_restore_is_sent_back_and_done() -> None:
     assert apply == {TOPIC: [[0, 1, 300], [2, 7, None]]}
     assert await page.order("restore", {**order, "apply": apply}) == (200, {"written": 2})
     assert page.moves.committed() == {0: 300, 1: 300}
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("reset", {"to": "earliest", "partitions": {TOPIC: [0]}}),
+        ("restore", {"at": "2026-11-21T06:57:57Z"}),
+    ],
+)
+async def test_the_operator_of_a_share_group_is_told_what_to_use(what: str, body: Any) -> None:
+    page = Page(await Moves.made())
+    await page.moves.bench.answer(ShareGroupHeartbeatRequest(GROUP, "m", 0, None, (TOPIC,)), 1)
+    status, line = await page.order(what, body)
+    assert status == 409
+    assert line.startswith("group g is a share group")
+    assert "`groupd groups reset`" in line
 
 
 async def test_an_order_for_all_partitions_of_a_large_group_fits_into_a_body() -> None:

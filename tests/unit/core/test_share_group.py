@@ -13,10 +13,12 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.shard_requests import DeleteGroup
 from groupd.coordinator.core.share_group import records
 from groupd.coordinator.core.share_group.group import DELETED_TOPICS, ShareGroup
 from groupd.coordinator.core.share_group.member import ShareGroupMember
-from groupd.coordinator.core.share_group.soft_state import soft_of
+from groupd.coordinator.core.share_group.offsets import SHARE_STATE_DELETION
+from groupd.coordinator.core.share_group.soft_state import ShareSoftState, soft_of
 from groupd.coordinator.core.share_group.state_partitions import StatePartitions
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -88,7 +90,10 @@ class Shard:
     def answer(self, answer: Any = None) -> Outcome:
         """Answers the oldest call, by default without errors."""
         call = self.calls.pop(0)
-        return self.settle(self.shard.answered(call, answer or done(call.request), NOW))
+        if answer is None:
+            deletion = call.whom == SHARE_STATE_DELETION
+            answer = ErrorCode.NONE if deletion else done(call.request)
+        return self.settle(self.shard.answered(call, answer, NOW))
 
     def loaded(self) -> Shard:
         """Another shard that has read the same log."""
@@ -191,16 +196,52 @@ def test_an_answer_that_comes_after_the_topic_was_deleted(shard: Shard) -> None:
     assert dict(shard.group().initialized) == {FOO: frozenset({0, 1})}
 
 
-def test_an_answer_that_comes_after_the_group_was_deleted() -> None:
-    shard = Shard()
-    shard.beat(0, "foo")
+ALTER = AlterShareGroupOffsetsRequest("g", (AlteredShareTopic("foo", ((0, 5),)),))
+DELETE_OFFSETS = DeleteShareGroupOffsetsRequest("g", ("foo",))
+DELETE_GROUP = DeleteGroup("g")
+CHANGES = (ALTER, DELETE_OFFSETS, DELETE_GROUP)
+
+
+def refused(shard: Shard, request: Any) -> bool:
+    """Whether the client is to try again."""
+    try:
+        shard.request(request)
+    except ApiError as error:
+        return error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return False
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda one: type(one).__name__)
+def test_a_change_of_offsets_waits_until_a_heartbeat_has_its_answer(change: Any) -> None:
+    """What the share coordinator begins after it has deleted the state would be left over, with a
+    state epoch that fences the next group of that name."""
+    shard = asked_twice()
     shard.beat(-1)
-    shard.put(shard.group().tombstones())
-    assert shard.state.groups == {}
-    (call,) = shard.calls
-    for answer in (None, OSError("down")):
-        outcome = shard.shard.answered(call, answer, NOW)
-        assert (outcome.records, outcome.replies) == ([], [])
+    before = len(shard.log)
+    for _ in list(shard.calls):
+        assert refused(shard, change)
+        shard.answer()
+    assert not refused(shard, change)
+    assert len(shard.calls) == 1
+    assert before < len(shard.log)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("answer", [None, ApiError(ErrorCode.NOT_COORDINATOR)], ids=str)
+def test_while_offsets_are_changed_nothing_else_begins(
+    shard: Shard, change: Any, answer: Any
+) -> None:
+    """A deletion that is tried again would delete what was initialized meanwhile, and what was
+    initialized after a deletion would be left over."""
+    shard.beat(-1)
+    shard.request(change)
+    join = ShareGroupHeartbeatRequest("g", "m", 0, None, ("foo",))
+    before = len(shard.log)
+    assert all(refused(shard, other) for other in (join, *CHANGES))
+    assert (len(shard.log), len(shard.calls)) == (before, 1)
+    shard.answer(answer)
+    assert not refused(shard, join)
+    assert shard.beat(0, "foo", member="n", group="h").error is ErrorCode.NONE
 
 
 def asked_twice() -> Shard:
@@ -225,10 +266,11 @@ def test_members_get_partitions_only_once_no_call_can_begin_their_state_anew() -
 
 
 def test_a_heartbeat_whose_records_are_refused_is_not_waited_for() -> None:
-    """A record may be too large for the log; then the call is never made."""
+    """A record may be too large for the log; then the call is never made, but answered."""
     shard = Shard()
     request = ShareGroupHeartbeatRequest("g", "m0", 0, None, ("foo", "long" * 1000))
-    shard.shard.handle(RequestContext(7, 1, "client"), request, NOW)
+    (call,) = shard.shard.handle(RequestContext(7, 1, "client"), request, NOW).calls
+    shard.shard.answered(call, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR), NOW)
     shard.beat(0, "foo")
     later = Instant(NOW.monotonic_ms + 30_000, NOW.wall_ms)
     shard.request(ShareGroupHeartbeatRequest("g", "m", 2), later)
@@ -302,9 +344,7 @@ def test_changes_of_offsets_without_an_answer_can_be_repeated(
     shard: Shard, answer: Any, code: ErrorCode
 ) -> None:
     shard.beat(-1)
-    alter = AlterShareGroupOffsetsRequest("g", (AlteredShareTopic("foo", ((0, 5),)),))
-    delete = DeleteShareGroupOffsetsRequest("g", ("foo",))
-    for request in (alter, delete):
+    for request in (ALTER, DELETE_OFFSETS):
         shard.request(request)
         shard.answer(answer)
         assert shard.replies[-1].error is code
@@ -314,18 +354,81 @@ def test_changes_of_offsets_without_an_answer_can_be_repeated(
     assert shard.group().state_partitions == StatePartitions()
 
 
-def test_a_member_that_joins_while_offsets_are_deleted_gets_them_initialized_again(
-    shard: Shard,
-) -> None:
+def test_what_is_initialized_stays_so_if_new_offsets_are_refused(shard: Shard) -> None:
+    """Otherwise its members would have no steady heartbeats any more."""
     shard.beat(-1)
-    shard.request(DeleteShareGroupOffsetsRequest("g", ("foo",)))
-    shard.beat(0, "foo")
+    shard.request(ALTER)
+    shard.answer(done(shard.calls[0].request, ErrorCode.NOT_COORDINATOR))
     known = shard.group().state_partitions
-    assert known is not None
-    assert (set(known.initializing), known.deleting) == ({FOO}, frozenset())
+    assert known == StatePartitions({}, {FOO: frozenset({0, 1})}, names={FOO: "foo"})
+
+
+def test_offsets_of_partitions_that_are_not_initialized_yet_are_deleted_too(shard: Shard) -> None:
+    grown = MetadataImage([TopicImage(FOO, "foo", 3), IMAGE.by_name["bar"]], version=2)
+    shard.settle(shard.shard.on_metadata(MetadataDelta(grown, changed=frozenset({"foo"})), NOW))
+    shard.beat(3)
+    other = shard.loaded()
+    other.beat(-1)
+    other.request(DELETE_OFFSETS)
+    ((topic,),) = [call.request.topics for call in other.calls]
+    assert topic.partitions == [0, 1, 2]
+    known = other.group().state_partitions
+    assert known == StatePartitions(deleting=frozenset({FOO}), names={FOO: "foo"})
+
+
+def test_nothing_is_kept_of_a_group_that_is_gone(shard: Shard) -> None:
+    shard.beat(-1)
+    shard.request(ALTER)
+    shard.answer(done(shard.calls[0].request, ErrorCode.NOT_COORDINATOR))
+    gone = MetadataImage([IMAGE.by_name["bar"]], version=2)
+    shard.settle(shard.shard.on_metadata(MetadataDelta(gone, deleted=(("foo", FOO),)), NOW))
+    assert soft_of(shard.state) != ShareSoftState()
+    shard.request(DELETE_GROUP)
     shard.answer()
+    assert shard.state.groups == {}
+    assert soft_of(shard.state) == ShareSoftState()
+
+
+def test_a_heartbeat_begins_with_some_topics_and_the_next_one_goes_on() -> None:
+    counts = {"a": 1500, "b": 1500, "c": 5000, "d": 1}
+    topics = [TopicImage(name.encode() * 16, name, count) for name, count in counts.items()]
+    shard = Shard(MetadataImage(topics, version=1))
+    shard.beat(0, *counts)
+    begun = []
+    while shard.calls:
+        begun.append(len(shard.calls[0].request.topics))
+        shard.answer()
+        shard.beat(shard.group().members["m"].member_epoch)
+    assert begun == [2, 1, 1]
+    assert {one[0] for one in shard.group().initialized} == set(b"abcd")
+
+
+def test_unassigned_partitions_are_looked_for_once_for_all_members() -> None:
+    """Otherwise each member of a large group would look for them at each new epoch."""
+    shard = Shard()
+    looked = 0
+
+    class Counted(ShareGroup):
+        __slots__ = ()
+
+        def _find_unassigned(self, image: MetadataImage) -> bool:
+            nonlocal looked
+            looked += 1
+            return super()._find_unassigned(image)
+
+    shard.state.groups["g"] = Counted("g")
+    members = [f"m{number}" for number in range(10)]
+    for member in members:
+        shard.beat(0, "foo", member=member)
     shard.answer()
-    assert dict(shard.group().initialized) == {FOO: frozenset({0, 1})}
+    epoch = shard.beat(shard.group().group_epoch, member=members[-1]).member_epoch
+    before = looked
+    for member in members[:-1]:
+        assert (
+            shard.beat(shard.group().members[member].member_epoch, member=member).member_epoch
+            == epoch
+        )
+    assert looked == before + 1
 
 
 def test_an_assignor_that_gives_what_nobody_may_have_is_refused() -> None:

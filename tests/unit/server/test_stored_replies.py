@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
+from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.types import ReplyValidity
 from groupd.coordinator.daemon.daemon import Daemon
 from groupd.coordinator.daemon.options import DaemonOptions
@@ -20,7 +21,8 @@ from groupd.coordinator.runtime.waiting import Waiter
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.slot import WatchedReplyValidity
 from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies
-from tests.bench.frames import consumer_heartbeat
+from groupd.protocol.writer import Writer
+from tests.bench.frames import consumer_heartbeat, request_frame
 from tests.support.examples import examples
 
 TOPIC = "orders"
@@ -46,7 +48,9 @@ class Peer:
                 data_dir=directory,
                 store_url="memory://",
                 topics=((TOPIC, 6),),
-                config=CoordinatorConfig(consumer_assignment_interval_ms=0),
+                config=CoordinatorConfig(
+                    consumer_assignment_interval_ms=0, share_assignment_interval_ms=0
+                ),
             )
         )
 
@@ -77,6 +81,16 @@ class Peer:
             while self.daemon.connections.bytes_in < expected:
                 await asyncio.sleep(0)
 
+    async def settled(self) -> None:
+        """Waits until the share coordinator has answered all questions of groups."""
+        broker = self.daemon.broker
+        async with asyncio.timeout(10):
+            while not all(
+                shard.is_settled("g") and not soft_of(shard.shard.state).unanswered
+                for shard in broker.shards
+            ):
+                await asyncio.sleep(0)
+
     async def receive(self) -> bytes:
         length = int.from_bytes(await self._reader.readexactly(4), "big")
         return await self._reader.readexactly(length)
@@ -95,7 +109,7 @@ class Client:
 
 
 def parse(reply: bytes) -> tuple[int, int, Assignment | None]:
-    """(error, member epoch, assignment) of a ConsumerGroupHeartbeat reply."""
+    """(error, member epoch, assignment) of the reply to a heartbeat."""
     error = int.from_bytes(reply[9:11], "big", signed=True)
     at = 11 + max(reply[11], 1)
     at += max(reply[at], 1)
@@ -120,21 +134,44 @@ def without_ids(reply: bytes, assignment: Assignment | None) -> bytes:
     return reply
 
 
-async def play(peer: Peer, script: list[tuple[str, str]]) -> list[bytes]:
+def consumer_frame(name: str, action: str, client: Client) -> bytes:
+    """The heartbeat of a consumer."""
+    if action == "join":
+        return consumer_heartbeat("g", name, 0, (TOPIC,), ())
+    if action == "leave":
+        return consumer_heartbeat("g", name, -1)
+    owned = client.owned if action == "own" else None
+    return consumer_heartbeat("g", name, max(client.epoch, 1), owned=owned)
+
+
+def share_frame(name: str, action: str, client: Client) -> bytes:
+    """The heartbeat of a member of a share group. Its reply looks like that to a consumer."""
+    topics = {"join": (TOPIC,), "own": (TOPIC,), "drop": ()}.get(action)
+    writer = Writer(flexible=True)
+    writer.string("g")
+    writer.string(name)
+    writer.int32({"join": 0, "leave": -1}.get(action, max(client.epoch, 1)))
+    writer.nullable_string(None)
+    if topics is None:
+        writer.null_array()
+    else:
+        writer.array(topics, Writer.string)
+    writer.end()
+    return request_frame(76, 1, writer.buffer, flexible=True)
+
+
+FRAMES = {"consumer": consumer_frame, "share": share_frame}
+groups = pytest.mark.parametrize("group", FRAMES)
+
+
+async def play(peer: Peer, script: list[tuple[str, str]], group: str = "consumer") -> list[bytes]:
     """The replies to a script of (member, action)."""
     clients = {name: Client() for name in MEMBERS}
     replies = []
     for number, (name, action) in enumerate(script):
         client = clients[name]
-        if action == "join":
-            frame = consumer_heartbeat("g", name, 0, (TOPIC,), ())
-        elif action == "leave":
-            frame = consumer_heartbeat("g", name, -1)
-        elif action == "own":
-            frame = consumer_heartbeat("g", name, max(client.epoch, 1), owned=client.owned)
-        else:
-            frame = consumer_heartbeat("g", name, max(client.epoch, 1))
-        reply = await peer.ask(frame, number)
+        reply = await peer.ask(FRAMES[group](name, action, client), number)
+        await peer.settled()
         error, epoch, assignment = parse(reply)
         if error == 0:
             client.epoch = epoch
@@ -143,18 +180,23 @@ async def play(peer: Peer, script: list[tuple[str, str]]) -> list[bytes]:
     return replies
 
 
-ACTIONS = ("join", "beat", "beat", "beat", "own", "own", "leave")
+ACTIONS = ("join", "beat", "beat", "beat", "own", "own", "drop", "leave")
+SETTLING = [("m0", "join"), *[("m0", "own"), ("m0", "beat")] * 3]
+"""After this a member's heartbeats are repeated."""
 steps = st.tuples(st.sampled_from(MEMBERS), st.sampled_from(ACTIONS))
 
 
+@groups
 @examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(steps, min_size=5, max_size=60))
 def test_replies_are_the_same_bytes_with_and_without_stored_ones(
-    tmp_path: Path, script: list[tuple[str, str]]
+    tmp_path: Path, group: str, script: list[tuple[str, str]]
 ) -> None:
+    beats = SETTLING + [one for one in script for _ in range(2)]
+
     async def both() -> tuple[list[bytes], list[bytes]]:
         async with Peer(tmp_path) as on, Peer(tmp_path, steady=False) as off:
-            played = await play(on, script), await play(off, script)
+            played = await play(on, beats, group), await play(off, beats, group)
             assert off.repeated == 0
             return played
 
@@ -162,15 +204,20 @@ def test_replies_are_the_same_bytes_with_and_without_stored_ones(
     assert on == off
 
 
-async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: Path) -> None:
+@groups
+async def test_a_settled_heartbeat_is_repeated_until_something_moves(
+    tmp_path: Path, group: str
+) -> None:
     async with Peer(tmp_path) as peer:
-        await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
+        own, beat = ("m0", "own"), ("m0", "beat")
+        replies = await play(peer, [("m0", "join"), own, beat, beat, beat], group)
         settled = peer.repeated
         assert settled >= 1
         # Another member moves the group on: the next heartbeat must say so.
-        frame = consumer_heartbeat("g", "m1", 0, (TOPIC,), ())
-        assert parse(await peer.ask(frame, 90))[0] == 0
-        error, _, assignment = parse(await peer.ask(consumer_heartbeat("g", "m0", 2), 91))
+        client = Client(parse(replies[-1])[1])
+        frame_of = FRAMES[group]
+        assert parse(await peer.ask(frame_of("m1", "join", client), 90))[0] == 0
+        error, _, assignment = parse(await peer.ask(frame_of("m0", "beat", client), 91))
         assert error == 0
         assert assignment is not None, "m0 is told to give partitions up"
         assert peer.repeated == settled

@@ -4,7 +4,9 @@ log is kept short."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import string_hash
 from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.share_state import shard as shard_module
+from groupd.coordinator.share_state.machine import ShareStateMachine
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
@@ -246,6 +249,34 @@ async def test_logs_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> No
     await bench.stop()
 
 
+async def test_records_of_a_large_state_are_read_a_few_at_a_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.good(INIT, init(1, 0))
+    await bench.good(WRITE, write(*[B(2 * at, 2 * at, 2, 1) for at in range(9000)]))
+    for at in range(100):
+        await bench.good(WRITE, write(B(2 * at, 2 * at, 2, 2)))
+    turn, replays = 0, Counter[int]()
+    replay = ShareStateMachine.replay
+
+    def counted(machine: ShareStateMachine, *record: Any) -> None:
+        replays[turn] += 1
+        replay(machine, *record)
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(ShareStateMachine, "replay", counted)
+    counting = asyncio.create_task(count())
+    await bench.restart()
+    counting.cancel()
+    assert replays.total() == 102
+    assert max(replays.values()) < 60, "an update is merged into all batches"
+
+
 async def test_before_the_load() -> None:
     bench = Bench()
     assert (await bench.ask(READ, asked())).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -296,6 +327,10 @@ async def test_cold_share_partitions_are_written_again(bench: Bench) -> None:
     # Now nothing would be won.
     await bench.pass_time(10 * MINUTES_5)
     assert (await bench.log())[-1][0] == 5
+    # Only what was deleted while this shard was not served is written.
+    bench.topics.counts[T] = 1
+    await bench.pass_time(MINUTES_5)
+    assert (await bench.log())[-1] == (6, 1, None)
 
 
 async def test_pruning(bench: Bench) -> None:

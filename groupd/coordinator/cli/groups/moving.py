@@ -27,6 +27,7 @@ from groupd.coordinator.cli.tables import json_line, or_dash, table, table_of
 from groupd.coordinator.core.slices import Steps, run_through
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.moves.mover import (
+    ELSEWHERE,
     PART_BYTES,
     Errors,
     GroupOffsets,
@@ -260,6 +261,8 @@ def restore_group(
     async def work() -> None:
         at_ms = parse_time(at, now_ms())
         with open_cluster(bootstrap, command_config) as cluster:
+            if isinstance(_offsets_of(cluster, group_id, share=False), KafkaShareOffsets):
+                fail(f"group {group_id} is a share group{ELSEWHERE}")
             group = KafkaGroupOffsets(cluster, group_id, stored)
             plan = await planned_restore(group, at_ms, delete_new=delete_new)
             rows = [

@@ -15,7 +15,12 @@ from groupd.coordinator.core.share_group.member import ShareGroupMember
 from groupd.coordinator.core.share_group.state_partitions import StatePartitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.records.schema import Record
+from groupd.protocol.records.schema import (
+    Record,
+    ShareGroupCurrentMemberKey,
+    ShareGroupMetadataKey,
+    ShareGroupTargetMetadataKey,
+)
 
 TYPE_NAME = "share"
 
@@ -27,6 +32,9 @@ out."""
 
 NO_TARGET: Assignment = {}
 """The target of a member that has none."""
+
+_EPOCHS = (ShareGroupMetadataKey, ShareGroupTargetMetadataKey, ShareGroupCurrentMemberKey)
+"""Keys of records that change neither targets nor subscriptions nor initialized partitions."""
 
 INITIAL_EPOCH = 1
 """Group and assignment epoch of a new group."""
@@ -122,8 +130,8 @@ class ShareGroup:
     def has_unassigned_partitions(self, image: MetadataImage) -> bool:
         """Whether the targets of all members together do not have exactly the initialized
         partitions of some existing topic that a member subscribes to
-        (docs/spec/share-group.md#2.2). It is found out once after each change of the group or of
-        the topics."""
+        (docs/spec/share-group.md#2.2). It is found out once after each change of these, but not
+        after each record of an epoch, because then a large group would do nothing else."""
         if self._unassigned is None or self._unassigned[0] is not image:
             self._unassigned = image, bool(self.members) and self._find_unassigned(image)
         return self._unassigned[1]
@@ -142,9 +150,10 @@ class ShareGroup:
 
     # Replay
 
-    def changed(self) -> None:
-        """To be called after each record that is replayed into the group."""
-        self._unassigned = None
+    def changed(self, key: object) -> None:
+        """To be called for each record that is replayed into the group. `key`: of the record."""
+        if type(key) not in _EPOCHS:
+            self._unassigned = None
         self.changes += 1
 
     def put_member(self, member: ShareGroupMember) -> None:

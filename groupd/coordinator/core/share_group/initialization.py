@@ -6,6 +6,7 @@ and its answer makes it initialized. Members get initialized partitions only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,10 @@ SHARE_STATE = "share-state"
 
 StartOffsets = Mapping[TopicId, Mapping[int, int]]
 """Start offsets by topic id and partition."""
+
+PARTITIONS_AT_ONCE = 2000
+"""A heartbeat takes no further topic once it begins to initialize so many partitions. The next one
+goes on."""
 
 
 class Initialization(Struct, frozen=True):
@@ -76,7 +81,7 @@ def start(
         OutsideCall(SHARE_STATE, group.group_id, request, data=Initialization(wanted))
     )
     soft_of(state).note(group.group_id, wanted, now)
-    soft_of(state).asked(group.group_id, wanted, known.initializing)
+    soft_of(state).asked(group.group_id, wanted)
 
 
 def _wanted(
@@ -88,7 +93,7 @@ def _wanted(
 ) -> dict[TopicId, frozenset[int]]:
     retry_ms, soft = state.config.share_initialize_retry_interval_ms, soft_of(state)
     nobody: frozenset[int] = frozenset()
-    wanted = {}
+    lacking = []
     for name in names:
         topic = state.image.by_name.get(name)
         if topic is None:
@@ -100,7 +105,13 @@ def _wanted(
         if not soft.is_over(group_id, topic_id, retry_ms, now):
             done |= known.initializing.get(topic_id, nobody)
         if len(done) < topic.partitions:
-            wanted[topic_id] = frozenset(range(topic.partitions)) - done
+            lacking.append((name, topic, done))
+    wanted: dict[TopicId, frozenset[int]] = {}
+    room = PARTITIONS_AT_ONCE
+    for _, topic, done in sorted(lacking, key=itemgetter(0)):
+        if room > 0:
+            wanted[topic.topic_id] = frozenset(range(topic.partitions)) - done
+            room -= len(wanted[topic.topic_id])
     return wanted
 
 

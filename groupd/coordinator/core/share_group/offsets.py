@@ -2,7 +2,10 @@
 DeleteShareGroupOffsets (92), and the deletion of the whole group (docs/spec/share-group.md#2.5).
 
 The offsets are with the share coordinator. So each of these writes down what is to be done, asks
-the share coordinator, and writes down that it is done.
+the share coordinator, and writes down that it is done. A state has no owner there, so two questions
+about a group must not overtake each other: while one of these waits for its answer, the group's
+requests are refused (`ShardState.busy`), and none of these begins while a heartbeat's question is
+unanswered. Clients try again.
 """
 
 from __future__ import annotations
@@ -64,6 +67,14 @@ class OffsetDeletion(Struct, frozen=True):
     names: dict[TopicId, str]
 
 
+def _check_free(state: ShardState, group: ShareGroup) -> None:
+    """Raises ApiError if start offsets of the group may not be changed now."""
+    group.check_delete()
+    if group.group_id in soft_of(state).unanswered:
+        why = "Partitions of the group are being initialized."
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
+
+
 # Alter ------------------------------------------------------------------------------------
 
 
@@ -78,7 +89,7 @@ def alter(
     NON_EMPTY_GROUP, GROUP_MAX_SIZE_REACHED."""
     group_id = request.group_id
     group, is_new = joined_group(state, group_id)
-    group.check_delete()
+    _check_free(state, group)
     epoch = group.group_epoch + 1
     outcome = Outcome(
         records=[records.group_epoch(group_id, epoch, group.metadata_hash)], gate=group_id
@@ -121,6 +132,7 @@ def alter(
     )
     outcome.calls.append(call)
     soft_of(state).note(group_id, partitions, now)
+    state.busy.add(group_id)
     return outcome
 
 
@@ -179,12 +191,13 @@ def delete(
     GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
     group_id = request.group_id
     group = existing_group(state, group_id)
-    group.check_delete()
+    _check_free(state, group)
     outcome = Outcome(gate=group_id)
     known = group.state_partitions
     if known is None:
         outcome.replies.append((context.token, DeleteShareGroupOffsetsReply()))
         return outcome
+    every = joined(known.initialized, known.initializing)
     refused: list[DeletedShareOffsets] = []
     partitions: dict[TopicId, frozenset[int]] = {}
     names: dict[TopicId, str] = {}
@@ -195,7 +208,7 @@ def delete(
                 DeletedShareOffsets(name, error=_NOT_FOUND, error_message=_NO_SUCH_PARTITION)
             )
         elif topic.topic_id in known.initialized:
-            partitions[topic.topic_id] = known.initialized[topic.topic_id]
+            partitions[topic.topic_id] = every[topic.topic_id]
             names[topic.topic_id] = name
         elif topic.topic_id in known.deleting:
             partitions[topic.topic_id] = frozenset(range(topic.partitions))
@@ -217,6 +230,7 @@ def delete(
         token=context.token,
     )
     outcome.calls.append(call)
+    state.busy.add(group_id)
     return outcome
 
 
@@ -255,7 +269,9 @@ def _delete_request(group_id: str, partitions: PartitionSets) -> DeleteShareGrou
 def before_delete(state: ShardState, group: ShareGroup) -> tuple[list[Record], OutsideCall] | None:
     """What the share coordinator has to do before an empty group may be deleted: to delete the
     state of all its partitions. What an earlier deletion has left over is in it, too
-    (docs/spec/share-group.md#SG-54). None if the group never had such state."""
+    (docs/spec/share-group.md#SG-54). None if the group never had such state. Raises ApiError while
+    a heartbeat's question is unanswered."""
+    _check_free(state, group)
     known = group.state_partitions
     if known is None:
         return None
@@ -277,8 +293,7 @@ def before_delete(state: ShardState, group: ShareGroup) -> tuple[list[Record], O
 
 def answered(state: ShardState, call: OutsideCall, answer: Any, now: Instant) -> Outcome:
     """The answer of the share coordinator to any call to `SHARE_STATE`."""
-    if isinstance(call.data, Alteration):
-        return altered(state, call, answer)
-    if isinstance(call.data, OffsetDeletion):
-        return deleted(state, call, answer)
-    return initialization.answered(state, call.group_id, call.data, answer)
+    if isinstance(call.data, Initialization):
+        return initialization.answered(state, call.group_id, call.data, answer)
+    state.busy.discard(call.group_id)
+    return (altered if isinstance(call.data, Alteration) else deleted)(state, call, answer)

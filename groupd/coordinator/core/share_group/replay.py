@@ -22,6 +22,7 @@ from groupd.coordinator.core.share_group.member import (
     NOTHING_ASSIGNED,
     ShareGroupMember,
 )
+from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.records.schema import (
     ShareGroupCurrentMemberKey,
@@ -105,6 +106,7 @@ def _drop_state_partitions(
     state: ShardState, group: ShareGroup, key: ShareGroupStatePartitionsKey
 ) -> None:
     group.state_partitions = None
+    soft_of(state).forget(key.group)
 
 
 def _applier(
@@ -119,12 +121,12 @@ def _applier(
             raise ReplayError(f"group {key.group} is a {group.type_name} group, not a share group")
         if value is None:
             if group is not None:
-                group.changed()
+                group.changed(key)
                 on_tombstone(state, group, key)
             return
         if group is None:
             group = state.groups[key.group] = ShareGroup(key.group)
-        group.changed()
+        group.changed(key)
         on_value(group, key, value)
 
     return apply

@@ -25,10 +25,11 @@ class StatePartitions(Struct, frozen=True):
     def with_initializing(
         self, wanted: PartitionSets, names: Mapping[TopicId, str]
     ) -> StatePartitions:
-        """These partitions are being initialized from now on, too. Their topics are not being
+        """These partitions are being initialized from now on, too, except those that are
+        initialized: they stay so whatever becomes of it. The topics of all of them are not being
         deleted any more."""
         return self._named(
-            joined(self.initializing, wanted),
+            joined(self.initializing, _without(wanted, self.initialized)),
             self.initialized,
             self.deleting - wanted.keys(),
             {**self.names, **names},
@@ -48,8 +49,8 @@ class StatePartitions(Struct, frozen=True):
 
     def with_deleting(self, topic_ids: Collection[TopicId]) -> StatePartitions:
         """The state of these topics is being deleted."""
-        initialized = {one: its for one, its in self.initialized.items() if one not in topic_ids}
-        return self._named(self.initializing, initialized, self.deleting | set(topic_ids))
+        kept = self.without_topics(topic_ids)
+        return self._named(kept.initializing, kept.initialized, self.deleting | set(topic_ids))
 
     def all_deleting(self, existing: Container[TopicId]) -> StatePartitions:
         """Everything is being deleted. Topics that were being deleted, and do not exist any more,
