@@ -56,7 +56,7 @@ _GAUGES: tuple[tuple[str, str, _Value], ...] = (
     (
         _OF_PARTITION + "inflightmessagecount",
         "Offsets in flight.",
-        lambda share: 0 if share.records is None else share.records.in_flight,
+        lambda share: share.in_flight,
     ),
     (
         "groupd_share_start_offset",

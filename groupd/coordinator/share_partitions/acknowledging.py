@@ -22,7 +22,9 @@ ACKNOWLEDGEMENTS_MAX = 250_000
 """The most batches and types of acknowledgements in one request. A partition beyond them is
 refused."""
 
-_NOT_READ = "No member has read records of this share-partition here."
+MORE_BATCHES = 1000
+"""A partition has at most so many batches of acknowledgements more than offsets in flight. All of
+them are checked and applied in one turn of the loop."""
 
 ShareKey = tuple[TopicId, int]
 """(topic id, partition)"""
@@ -47,7 +49,7 @@ class AcknowledgementsUnderWay:
         pending, self._pending = self._pending, {}
         for key, (durable, batches) in pending.items():
             self.results[key] = error = await durable
-            if pace.due():
+            if pace.due(1 + len(batches)):
                 await pace.turn()
             if error is None:
                 _count_by_type(counts.acknowledged, batches)
@@ -83,18 +85,23 @@ class Acknowledging:
         empty: list[ShareKey] = []
         applied, left = False, ACKNOWLEDGEMENTS_MAX
         for key, batches in named.items():
-            left -= len(batches) + sum([len(batch.types) for batch in batches])
-            if pace.due():
+            if pace.due(1 + len(batches)):
                 await pace.turn()
+            share = self._leaders.get(group_id, key)
+            most = MORE_BATCHES + (share.in_flight if share is not None else 0)
+            left -= len(batches) + sum([len(batch.types) for batch in batches[:most]])
+            too_many = left < 0 or len(batches) > most
             try:
-                self._check(context, key, batches, left, is_renew_ack=is_renew_ack)
+                self._check(context, key, batches, too_many, is_renew_ack=is_renew_ack)
                 if not batches:
                     empty.append(key)
                     continue
                 applied = True
-                share = self._leaders.get(group_id, key)
                 if share is None:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_READ)
+                    raise ApiError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        "No member has read records of this share-partition here.",
+                    )
                 durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
                 under_way.add(key, durable, batches)
             except ApiError as error:
@@ -108,7 +115,7 @@ class Acknowledging:
         context: RequestContext,
         key: ShareKey,
         batches: Sequence[AcknowledgementBatch],
-        left: int,
+        too_many: bool,
         *,
         is_renew_ack: bool,
     ) -> None:
@@ -117,7 +124,7 @@ class Acknowledging:
         topic_id, partition = key
         if self._plane.catalogue.topic_by_id(topic_id) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if left < 0:
+        if too_many:
             raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
         check_batches(batches, context.api_version, is_renew_ack)
         self._plane.partitions.resolve(

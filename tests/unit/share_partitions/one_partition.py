@@ -103,6 +103,12 @@ class OnePartition:
         ]
 
     @property
+    def written(self) -> tuple[int, int]:
+        """What the last write tells: the start offset, and how many records from there on are over
+        with it."""
+        return self.records.start_offset, self.records.delivery_complete_count
+
+    @property
     def offsets(self) -> tuple[int, int, int]:
         """Start offset, end offset, and where to read next."""
         return self.records.start_offset, self.records.end_offset, self.records.next_offset
