@@ -59,6 +59,8 @@ class ShareCounts:
         self.loads = self.load_ms = 0
         """How many share-partitions were loaded, and the milliseconds that this took together."""
         self.dead_letters = self.dead_letter_requests = self.failed_dead_letter_requests = 0
+        self.dead_letters_lost = 0
+        """Records that have no copy, or one without the key and value that the group wants."""
         self.events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
         self.archived_events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
         """Those are few, and people look for them: the many others must not push them out."""
