@@ -214,7 +214,6 @@ class ShareReader:
             try:
                 read = await self._leaders.kept.read(
                     share,
-                    share.partition,
                     offset,
                     last_offset,
                     min(room, asked.max_bytes) // len(attempt.readable),
