@@ -21,6 +21,13 @@ from groupd.protocol.messages.share_state import (
 ACQUIRED = 1
 """The state of a record that a member holds. It is never stored; the other states are numbered as
 in the durable state (docs/spec/share-group.md#4.5)."""
+STATE_NAMES = {
+    AVAILABLE: "available",
+    ACQUIRED: "acquired",
+    ACKNOWLEDGED: "acknowledged",
+    ARCHIVING: "archiving",
+    ARCHIVED: "archived",
+}
 
 _FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
