@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acknowledgements import check_batches
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.share_partition import Durable
+from groupd.coordinator.topics.checks import ReadRights
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
@@ -77,7 +78,7 @@ class Acknowledging:
     ) -> AcknowledgementsUnderWay:
         """Apply what a request acknowledges. A partition without acknowledgements has a result only
         if others have some."""
-        named = await _merged(topics, pace)
+        named, rights = await _merged(topics, pace), ReadRights(context)
         under_way = AcknowledgementsUnderWay()
         renew_until_ms = None
         if is_renew_ack and settings.may_renew:
@@ -87,12 +88,13 @@ class Acknowledging:
         for key, batches in named.items():
             if pace.due(1 + len(batches)):
                 await pace.turn()
-            share = self._leaders.get(group_id, key)
-            most = MORE_BATCHES + (share.in_flight if share is not None else 0)
+            share, most = self._leaders.get(group_id, key), MORE_BATCHES
+            if len(batches) > most and share is not None:
+                most += share.in_flight
             left -= len(batches) + sum([len(batch.types) for batch in batches[:most]])
             too_many = left < 0 or len(batches) > most
             try:
-                self._check(context, key, batches, too_many, is_renew_ack=is_renew_ack)
+                self._check(context, rights, key, batches, too_many, is_renew_ack=is_renew_ack)
                 if not batches:
                     empty.append(key)
                     continue
@@ -113,6 +115,7 @@ class Acknowledging:
     def _check(
         self,
         context: RequestContext,
+        rights: ReadRights,
         key: ShareKey,
         batches: Sequence[AcknowledgementBatch],
         too_many: bool,
@@ -127,13 +130,7 @@ class Acknowledging:
         if too_many:
             raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
         check_batches(batches, context.api_version, is_renew_ack)
-        self._plane.partitions.resolve(
-            "",
-            topic_id,
-            partition,
-            lambda name: context.allows(Operation.READ, Resource.TOPIC, name),
-            by_id=True,
-        )
+        self._plane.partitions.resolve("", topic_id, partition, rights.may_read, by_id=True)
 
 
 async def _merged(

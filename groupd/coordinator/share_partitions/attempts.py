@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.share_partitions.acquisition import Acquisition
@@ -17,8 +17,9 @@ from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.reading import ReadBatches
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_sessions import ShareTarget
-from groupd.coordinator.topics.checks import not_hosted
+from groupd.coordinator.topics.checks import ReadRights, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.fetch_reading import reading_error
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.topic import Topic
@@ -28,7 +29,7 @@ from groupd.protocol.messages.share_fetch import (
     ShareFetchedPartition,
     ShareFetchRequest,
 )
-from groupd.storage.log import LogCorrupt, LogError
+from groupd.storage.log import LogError
 
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors for which a reply names the partition's leader."""
@@ -112,6 +113,7 @@ class ShareReader:
         self._elapsed = elapsed
         self._asked = asked
         self._pace = pace
+        self._rights = ReadRights(asked.context)
         self._failed: dict[ShareTarget, ShareFetchedPartition] = {}
         self._shares: dict[ShareTarget, SharePartition] = {}
         self._first = True
@@ -172,13 +174,8 @@ class ShareReader:
         return share
 
     def _topic(self, target: ShareTarget) -> Topic:
-        context = self._asked.context
         topic = self._plane.partitions.resolve(
-            "",
-            target.topic_id,
-            target.partition,
-            lambda name: context.allows(Operation.READ, Resource.TOPIC, name),
-            by_id=True,
+            "", target.topic_id, target.partition, self._rights.may_read, by_id=True
         )
         if topic.internal:
             raise not_hosted()
@@ -191,9 +188,7 @@ class ShareReader:
         error: ApiError | LogError,
         attempt: ShareAttempt,
     ) -> None:
-        code = self._plane.partitions.refusal(error).code
-        if isinstance(error, LogCorrupt):
-            code = ErrorCode.CORRUPT_MESSAGE
+        code = reading_error(self._plane.partitions, error)
         leader = self.leaders.of(topic, target.partition, code) or NO_LEADER_GIVEN
         answer = ShareFetchedPartition(target.partition, code, current_leader=leader)
         attempt.answers.append((target, answer))

@@ -18,12 +18,13 @@ from groupd.coordinator.share_partitions.in_flight_types import (
     InFlightRange,
     PendingWrite,
 )
-from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
+from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
 from groupd.coordinator.share_partitions.runs import (
     ACQUIRED,
     DeliveryEnd,
     OffsetRun,
     OffsetRuns,
+    joined,
     stored_batches,
     stored_runs,
 )

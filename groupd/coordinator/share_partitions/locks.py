@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
 from operator import attrgetter
 
 from msgspec import Struct
@@ -24,17 +23,6 @@ class RecordLock(Struct, eq=False, gc=False):
     until_ms: int
     first: int
     held: int = 0
-
-
-def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges, which are in order, with neighbours made one."""
-    found: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if found and found[-1][1] + 1 == first:
-            found[-1] = found[-1][0], last
-        else:
-            found.append((first, last))
-    return found
 
 
 class RecordLocks:

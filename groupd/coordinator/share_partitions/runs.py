@@ -202,6 +202,17 @@ def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:
     return tuple(batches)
 
 
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges, which are in order, with neighbours made one."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and found[-1][1] + 1 == first:
+            found[-1] = found[-1][0], last
+        else:
+            found.append((first, last))
+    return found
+
+
 class InvalidShareState(ValueError):
     """Stored batches that no leader can have written: one below the start offset, or reversed, or
     with an offset of the batch before it, or with an unknown state."""
