@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.core.types import RequestContext
@@ -91,7 +92,7 @@ class Acknowledging:
             share, most = self._leaders.get(group_id, key), MORE_BATCHES
             if len(batches) > most and share is not None:
                 most += share.in_flight
-            left -= len(batches) + sum([len(batch.types) for batch in batches[:most]])
+            left -= len(batches) + sum(map(len, map(attrgetter("types"), batches[:most])))
             too_many = left < 0 or len(batches) > most
             try:
                 self._check(context, rights, key, batches, too_many, is_renew_ack=is_renew_ack)
