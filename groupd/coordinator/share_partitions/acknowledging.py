@@ -14,11 +14,17 @@ from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.share_partition import Durable
+from groupd.coordinator.share_partitions.share_sessions import ShareSessionKey
 from groupd.coordinator.topics.checks import ReadRights
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.messages.share_fetch import AcknowledgedTopic, AcknowledgementBatch
+from groupd.protocol.messages.share_fetch import (
+    AcknowledgedTopic,
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 
 ACKNOWLEDGEMENTS_MAX = 250_000
 """The most batches and types of acknowledgements in one request. A partition beyond them is
@@ -69,17 +75,15 @@ class Acknowledging:
     async def begin(
         self,
         context: RequestContext,
-        group_id: str,
-        member_id: str,
-        topics: Iterable[AcknowledgedTopic],
+        session: ShareSessionKey,
+        request: ShareFetchRequest | ShareAcknowledgeRequest,
         settings: ShareGroupSettings,
         pace: Pace,
-        *,
-        is_renew_ack: bool,
     ) -> AcknowledgementsUnderWay:
         """Apply what a request acknowledges. A partition without acknowledgements has a result only
         if others have some."""
-        named, rights = await _merged(topics, pace), ReadRights(context)
+        (group_id, member_id), is_renew_ack = session, request.is_renew_ack
+        named, rights = await _merged(request.topics, pace), ReadRights(context)
         under_way = AcknowledgementsUnderWay()
         renew_until_ms = None
         if is_renew_ack and settings.may_renew:
