@@ -92,6 +92,11 @@ def entries_of(reply: ShareStateReply) -> list[Any]:
     return [entry for topic in reply.topics for entry in topic.partitions]
 
 
+def first_error(reply: ShareStateReply) -> ErrorCode:
+    """Returns the first error in a reply; NONE if there is none."""
+    return next((one.error for one in entries_of(reply) if one.error), ErrorCode.NONE)
+
+
 def refused(request_type: type, asked: Any, code: ErrorCode, message: str | None = None) -> Any:
     """Returns the entry of a reply that refuses one partition of a request. `asked`: its entry in
     the request."""

@@ -27,10 +27,11 @@ from groupd.protocol.records.share_state_records import (
 
 RECORDS_MAX = 200_000
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
+RELEASED = "released"
 RELEASES = frozenset({"released", "expired"})
 
 
-class SeenRecord(Struct, frozen=True):
+class SeenRecord(Struct, frozen=True, gc=False):
     """The last that is known of a record. `member_id`: who has or had it. `why`: "released",
     "expired", "accepted" or why it was archived; None while it is acquired."""
 
@@ -50,7 +51,7 @@ class ShareHistory:
         self._violated = violated
         self._seen: OrderedDict[SharePartitionKey, dict[int, SeenRecord]] = OrderedDict()
         self._epochs: dict[SharePartitionKey, int] = {}
-        self._releases: Counter[SharePartitionKey] = Counter()
+        self._counts: dict[SharePartitionKey, Counter[str]] = {}
         self._count = 0
 
     def of(self, key: SharePartitionKey) -> Mapping[int, SeenRecord]:
@@ -61,9 +62,10 @@ class ShareHistory:
         """The share-partitions of a group of which something is known."""
         return (key for key in sorted(self._seen) if key.group_id == group_id)
 
-    def releases(self, key: SharePartitionKey) -> int:
-        """How often records were released, or their locks have expired."""
-        return self._releases[key]
+    def count(self, key: SharePartitionKey, what: str) -> int:
+        """How many records are in the state `what`; for "released", how often records were
+        released, or their locks have expired."""
+        return self._counts.get(key, Counter())[what]
 
     def on_event(self, event: ShareEvent) -> None:
         key = SharePartitionKey(event.group_id, event.topic_id, event.partition)
@@ -71,17 +73,16 @@ class ShareHistory:
             self._unlock(key)
             return
         seen = self._seen.setdefault(key, {})
+        counts = self._counts.setdefault(key, Counter())
         self._seen.move_to_end(key)
-        before = len(seen)
         if event.what in RELEASES:
-            self._releases[key] += event.last_offset - event.first_offset + 1
+            counts[RELEASED] += event.last_offset - event.first_offset + 1
         self._check(event, seen)
         for offset in range(event.first_offset, event.last_offset + 1):
             if event.why == DeliveryEnd.GAP.value:
-                seen.pop(offset, None)  # there is no record
+                self._drop(key, offset)  # there is no record
             else:
-                seen[offset] = _after(event, seen.get(offset))
-        self._count += len(seen) - before
+                self._put(key, offset, _after(event, seen.get(offset)))
         while self._count > RECORDS_MAX:
             self._forget_one()
 
@@ -106,7 +107,7 @@ class ShareHistory:
         """Forget what the logs held: they are empty again."""
         self._seen.clear()
         self._epochs.clear()
-        self._releases.clear()
+        self._counts.clear()
         self._count = 0
 
     def _check(self, event: ShareEvent, seen: Mapping[int, SeenRecord]) -> None:
@@ -130,24 +131,38 @@ class ShareHistory:
             return
 
     def _unlock(self, key: SharePartitionKey) -> None:
-        seen = self._seen.get(key, {})
-        for offset, known in seen.items():
+        why = "the leader began anew"
+        for offset, known in self._seen.get(key, {}).items():
             if known.state == ACQUIRED:
-                seen[offset] = SeenRecord(
-                    AVAILABLE, known.delivery_count, known.member_id, "the leader began anew"
-                )
+                record = SeenRecord(AVAILABLE, known.delivery_count, known.member_id, why)
+                self._put(key, offset, record)
+
+    def _put(self, key: SharePartitionKey, offset: int, record: SeenRecord) -> None:
+        seen, counts = self._seen[key], self._counts[key]
+        before = seen.get(offset)
+        if before is None:
+            self._count += 1
+        else:
+            counts[before.state] -= 1
+        counts[record.state] += 1
+        seen[offset] = record
+
+    def _drop(self, key: SharePartitionKey, offset: int) -> None:
+        known = self._seen[key].pop(offset, None)
+        if known is not None:
+            self._counts[key][known.state] -= 1
+            self._count -= 1
 
     def _forget(self, key: SharePartitionKey) -> None:
         self._count -= len(self._seen.pop(key, {}))
-        self._releases.pop(key, None)
+        self._counts.pop(key, None)
 
     def _forget_one(self) -> None:
         key, seen = next(iter(self._seen.items()))
         if not seen:
             del self._seen[key]
             return
-        del seen[next(iter(seen))]
-        self._count -= 1
+        self._drop(key, next(iter(seen)))
 
 
 def _after(event: ShareEvent, known: SeenRecord | None) -> SeenRecord:

@@ -133,7 +133,7 @@ class ShareOperations:
         timeout: float = TIMEOUT_S,
     ) -> list[ShareRecord]:
         """Wait until members hold at least `count` records at the same time; returns these.
-        `timeout` is in seconds. Raises WaitTimeout.
+        `timeout` is in seconds. Raises WaitTimeout, and NotFound for a topic that does not exist.
 
         >>> _ = groupd.produce("orders", ["coffee"])
         >>> consumer = groupd.share_consumer("workers", "orders")
@@ -142,7 +142,7 @@ class ShareOperations:
         True
         """
         view = ShareView(self._engine, group, topic, partition)
-        return await self._wait(view, "acquired", count, view.acquired, len, timeout)
+        return await self._wait_in(view, share_history.ACQUIRED, count, timeout)
 
     async def wait_share_acknowledged(
         self,
@@ -161,8 +161,8 @@ class ShareOperations:
         >>> len(groupd.share("workers").wait_acknowledged(1))
         1
         """
-        view, state = ShareView(self._engine, group, topic, partition), share_history.ACKNOWLEDGED
-        return await self._wait(view, state, count, lambda: view.seen_in(state), len, timeout)
+        view = ShareView(self._engine, group, topic, partition)
+        return await self._wait_in(view, share_history.ACKNOWLEDGED, count, timeout)
 
     async def wait_share_archived(
         self,
@@ -187,8 +187,8 @@ class ShareOperations:
         >>> groupd.share("workers").wait_archived(1)[0]["why"]
         'rejected'
         """
-        view, state = ShareView(self._engine, group, topic, partition), share_history.ARCHIVED
-        return await self._wait(view, state, count, lambda: view.seen_in(state), len, timeout)
+        view = ShareView(self._engine, group, topic, partition)
+        return await self._wait_in(view, share_history.ARCHIVED, count, timeout)
 
     async def wait_share_released(
         self,
@@ -209,23 +209,25 @@ class ShareOperations:
         1
         """
         view = ShareView(self._engine, group, topic, partition)
-        return await self._wait(view, "released", count, view.releases, int, timeout)
+        what = share_history.RELEASED
+        return await self._wait(view, what, count, lambda: view.count(what), timeout)
+
+    async def _wait_in(
+        self, view: ShareView, state: str, count: int, timeout: float
+    ) -> list[ShareRecord]:
+        return await self._wait(view, state, count, lambda: view.in_state(state), timeout)
 
     async def _wait(
-        self,
-        view: ShareView,
-        what: str,
-        count: int,
-        look: Callable[[], Found],
-        size: Callable[[Found], int],
-        timeout: float,
+        self, view: ShareView, what: str, count: int, found: Callable[[], Found], timeout: float
     ) -> Found:
+        """Returns what is `found` as soon as there are so many. Raises as `check_place`."""
+        view.check_place()
+
         def ready() -> Found | None:
-            found = look()
-            return found if size(found) >= count else None
+            return found() if view.count(what) >= count else None
 
         def explain() -> str:
-            wanted = f"{count} records {what}{view.where}; there are {size(look())}"
+            wanted = f"{count} records {what}{view.where}; there are {view.count(what)}"
             text, under_way = explain_group(self._engine, view.group, wanted), view.text()
             return f"{text}\nrecords under way:\n{under_way}" if under_way else text
 

@@ -6,6 +6,7 @@ from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
 from groupd.testing.explain import check_group
+from groupd.testing.share_history import ACQUIRED
 from groupd.testing.share_view import ShareView
 
 OUTAGE_MAX = 100
@@ -29,7 +30,7 @@ class ShareRecipes:
         1
         """
         check_group(self._engine, group)
-        acquired = ShareView(self._engine, group).acquired()
+        acquired = ShareView(self._engine, group).under_way(ACQUIRED)
         held = [one for one in acquired if member in (None, one["member_id"])]
         if not held:
             raise HarnessError(f"group {group}: no lock is held by {member or 'any member'}")

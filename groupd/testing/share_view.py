@@ -3,14 +3,13 @@ text for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from groupd.coordinator.core.slices import LISTED_MAX
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.share_partitions.in_flight_types import InFlightRange
-from groupd.coordinator.share_partitions.runs import ACQUIRED, DeliveryEnd
+from groupd.coordinator.share_partitions.runs import ACQUIRED, STATE_NAMES, DeliveryEnd
 from groupd.coordinator.share_partitions.share_partition import SharePartition
-from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
 from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.testing import share_history
 from groupd.testing.answers import ShareRecord
@@ -19,13 +18,6 @@ from groupd.testing.explain import check_group, find_topic
 from groupd.testing.topic_operations import partitions_of
 
 RANGES_SHOWN = 5
-STATES: Mapping[int, str] = {
-    AVAILABLE: share_history.AVAILABLE,
-    ACQUIRED: share_history.ACQUIRED,
-    ACKNOWLEDGED: share_history.ACKNOWLEDGED,
-    ARCHIVING: "archiving",
-    ARCHIVED: share_history.ARCHIVED,
-}
 
 
 class ShareView:
@@ -40,12 +32,16 @@ class ShareView:
         self._partition = partition
 
     def check(self) -> None:
-        """Raises NotFound if there is no such group or topic, HarnessError if it is no share
-        group."""
+        """As `check_place`. Also raises NotFound if there is no such group, and HarnessError if it
+        is no share group."""
         check_group(self._engine, self.group)
         shown = self._engine.describe(self.group)
         if shown is not None and shown["type"] != "share":
             raise HarnessError(f"group {self.group} is a {shown['type']} group, not a share group")
+        self.check_place()
+
+    def check_place(self) -> None:
+        """Raises NotFound if there is no such topic, HarnessError if it has no such partition."""
         if self._topic is not None:
             partitions_of(find_topic(self._engine, self._topic), self._partition)
 
@@ -74,20 +70,26 @@ class ShareView:
                 found += [self._in_flight(share, one, n) for n in range(one.first_offset, last + 1)]
         return found
 
-    def acquired(self) -> list[ShareRecord]:
-        return self.under_way(share_history.ACQUIRED)
+    def count(self, what: str) -> int:
+        """How many records are in the state `what`; for "released", how often records were."""
+        if what != share_history.ACQUIRED:
+            return sum(self._engine.shares.count(key, what) for key in self._keys())
+        ranges = (one for share in self.shares() for one in ranges_of(share))
+        return sum(
+            one.last_offset - one.first_offset + 1 for one in ranges if _state_of(one) == what
+        )
 
-    def seen_in(self, state: str) -> list[ShareRecord]:
-        """The records that came to this state last, by topic, partition and offset."""
+    def in_state(self, state: str) -> list[ShareRecord]:
+        """The records that members hold, or those that came to another state last, by topic,
+        partition and offset."""
+        if state == share_history.ACQUIRED:
+            return self.under_way(state)
         return [
             self._remembered(key, offset)
             for key in self._keys()
             for offset, seen in sorted(self._engine.shares.of(key).items())
             if seen.state == state
         ]
-
-    def releases(self) -> int:
-        return sum(self._engine.shares.releases(key) for key in self._keys())
 
     def record(self, offset: int) -> ShareRecord | None:
         """One record; None if no member has had it."""
@@ -168,7 +170,7 @@ class ShareView:
 def _state_of(one: InFlightRange) -> str:
     # What is not durable yet may still fail. Until then the member holds the record.
     held = one.state == ACQUIRED or (one.write_pending and one.member_id is not None)
-    return STATES[ACQUIRED if held else one.state]
+    return STATE_NAMES[ACQUIRED if held else one.state]
 
 
 def ranges_of(share: SharePartition) -> Iterator[InFlightRange]:
@@ -183,7 +185,8 @@ def _key(share: SharePartition) -> SharePartitionKey:
 
 def _range_text(one: InFlightRange, now_ms: int) -> str:
     several = f" to {one.last_offset}" if one.last_offset > one.first_offset else ""
-    text = f"{one.first_offset}{several}: {STATES[one.state]}, delivery count {one.delivery_count}"
+    state = STATE_NAMES[one.state]
+    text = f"{one.first_offset}{several}: {state}, delivery count {one.delivery_count}"
     if one.member_id is not None and one.lock_until_ms is not None:
         text += f", held by {one.member_id} for {one.lock_until_ms - now_ms} ms"
     return text + (", not durable yet" if one.write_pending else "")

@@ -13,6 +13,7 @@ from confluent_kafka import AcknowledgeType, ShareConsumer
 
 from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WaitTimeout
 from groupd.testing.harness import GroupCoordinator
+from groupd.testing.share_view import ShareView
 
 PROGRAM = """
 import sys
@@ -105,6 +106,22 @@ def test_a_timeout_explains_where_a_group_begins(c: GroupCoordinator) -> None:
     assert "orders-0: begins at 1, the log ends at 1; nobody has had any of its records" in text
     assert 'groupd.share("workers", from_="earliest")' in text
     consumer.close()
+
+
+def test_a_wait_for_a_topic_that_does_not_exist(c: GroupCoordinator) -> None:
+    share = c.share("workers")
+    for wait in (share.wait_acknowledged, share.wait_released):
+        with pytest.raises(NotFound, match="no topic order; did you mean orders"):
+            wait(1, "order", timeout=60)
+
+
+def test_a_wait_makes_no_rows_before_there_are_enough(
+    c: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ShareView, "in_state", lambda *_: pytest.fail("rows were made"))
+    for wait in (c.share("workers").wait_acquired, c.share("workers").wait_archived):
+        with pytest.raises(WaitTimeout):
+            wait(1, timeout=0)
 
 
 def test_a_timeout_shows_what_is_held(c: GroupCoordinator) -> None:

@@ -39,7 +39,7 @@ _EVICTIONS = _KAFKA + "sharesessioncache_sharesessionevictions"
 _EXPIRED = _KAFKA + "delayedsharefetchmetrics_expires"
 _FAILED_ACKS = _REQUESTS + "failedshareacknowledgementrequests"
 _ACKS = _REQUESTS + "totalshareacknowledgementrequests"
-_FAILED = "Those that failed."
+_FAILED = "Those with an error for some partition."
 _COUNTS = (
     (_REQUESTS + "totalsharefetchrequests", "ShareFetch requests.", "fetch_requests"),
     (_REQUESTS + "failedsharefetchrequests", _FAILED, "failed_fetch_requests"),
@@ -47,9 +47,10 @@ _COUNTS = (
     (_FAILED_ACKS, _FAILED, "failed_acknowledge_requests"),
     (_EXPIRED, "ShareFetch requests that waited to the end.", "polls_expired"),
     (_LETTERS + "recordcount", "Copied dead letters.", "dead_letters"),
-    (_LETTERS + "totalproducerequests", "Requests to copy them.", "dead_letter_requests"),
-    (_LETTERS + "failedproducerequests", _FAILED, "failed_dead_letter_requests"),
+    (_LETTERS + "totalproducerequests", "Attempts to copy them.", "dead_letter_requests"),
+    (_LETTERS + "failedproducerequests", "Copies given up.", "failed_dead_letter_requests"),
     (_EVICTIONS, "Sessions that ended with their connection.", "sessions_evicted"),
+    ("groupd_share_dead_letters_lost", "Records without a whole copy.", "dead_letters_lost"),
     ("groupd_share_lock_timeouts", "Records whose lock timed out.", "lock_timeouts"),
     ("groupd_share_loads", "Share-partitions loaded.", "loads"),
 )

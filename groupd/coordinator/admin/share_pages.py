@@ -2,13 +2,16 @@
 how often records were delivered, and what has become of them lately.
 
 The share coordinator tells the start offsets of all partitions. What is in flight only the leader
-of a partition knows, so it is shown for the partitions that this node leads.
+of a partition knows: it is shown for the partitions that this node leads, and the others have the
+id of the node that leads them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from heapq import nlargest
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -24,14 +27,14 @@ from groupd.coordinator.lag.share_offsets import ShareOffsets, SharePosition
 from groupd.coordinator.share_partitions.counts import ShareEvent
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings, settings_of
 from groupd.coordinator.share_partitions.in_flight_types import InFlightRange
-from groupd.coordinator.share_partitions.runs import ACQUIRED
+from groupd.coordinator.share_partitions.runs import ACQUIRED, STATE_NAMES
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_requests import ShareRequests
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.layout import NO_LEADER
 from groupd.protocol.messages import TopicPartition
-from groupd.protocol.messages.share_state import ACKNOWLEDGED, ARCHIVED, ARCHIVING, AVAILABLE
+from groupd.protocol.messages.share_state import ACKNOWLEDGED, AVAILABLE
 
-RANGES_MAX = 1000
-"""How many ranges of records are looked at in a share-partition, from the first on."""
 RANGES_SHOWN = 50
 """How many ranges of records are shown of a share-partition: the first one, and those that were
 delivered most often."""
@@ -39,20 +42,13 @@ STARTS_SHOWN = 500
 """A page shows the start offsets of the last hour for at most so many share-partitions."""
 EVENTS_SHOWN = 200
 
-STATES = {
-    AVAILABLE: "available",
-    ACQUIRED: "acquired",
-    ACKNOWLEDGED: "acknowledged",
-    ARCHIVING: "archiving",
-    ARCHIVED: "archived",
-}
-
 
 class SharePages(Struct, frozen=True):
     """What the page is made of."""
 
     shares: ShareRequests
     offsets: ShareOffsets
+    plane: DataPlane
 
     def page(
         self,
@@ -63,8 +59,8 @@ class SharePages(Struct, frozen=True):
         after: TopicPartition | None,
         limit: int,
     ) -> Steps[tuple[dict[str, Any], bool]]:
-        """Returns the page, and whether more partitions follow. A group of another type has no
-        partitions on it."""
+        """Returns the page, and whether more partitions follow: these have pages of their own,
+        without the rest. A group of another type has no partitions on it."""
         settings = settings_of(state.config, state.group_configs.get(group.group_id))
         led = yield from dict_in_steps(
             ((topic_name(one.partition.topic_id, state.image), one.partition.partition), one)
@@ -84,22 +80,29 @@ class SharePages(Struct, frozen=True):
                 "partition": number,
                 "start_offset": known.start_offset if isinstance(known, SharePosition) else None,
                 "starts": None if many else self.offsets.starts(group.group_id, topic, number),
-                "led_here": place in led,
+                "leader": self._leader(topic, number),
             }
             rows.append({**row, **_of_leader(led.get(place), settings, now)})
             if place in led or pace.due():
                 yield
-        last_ms = now.wall_ms - now.monotonic_ms % MINUTE_MS
-        shown = {
-            "group_id": group.group_id,
-            "now_ms": now.wall_ms,
-            "times_ms": [last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))],
-            "delivery_count_limit": settings.delivery_count_limit,
-            "lock_duration_ms": settings.lock_duration_ms,
-            "partitions": rows,
-            "events": self._events(state, group.group_id),
-        }
+        shown: dict[str, Any] = {"group_id": group.group_id, "partitions": rows}
+        if after is None:
+            last_ms = now.wall_ms - now.monotonic_ms % MINUTE_MS
+            shown |= {
+                "now_ms": now.wall_ms,
+                # Tuples, because only lists are cut at the limit.
+                "times_ms": tuple([last_ms - at * MINUTE_MS for at in reversed(range(MINUTES))]),
+                "delivery_count_limit": settings.delivery_count_limit,
+                "lock_duration_ms": settings.lock_duration_ms,
+                "events": tuple(self._events(state, group.group_id)),
+            }
         return shown, len(places) > limit
+
+    def _leader(self, topic_name: str, partition: int) -> int | None:
+        """The id of the node that leads a partition; None if there is none."""
+        topic = self.plane.catalogue.topic(topic_name)
+        leader = NO_LEADER if topic is None else self.plane.layout.leader(topic, partition)
+        return None if leader == NO_LEADER else leader
 
     def _events(self, state: ShardState, group_id: str) -> list[dict[str, Any]]:
         """The latest events of the group, oldest first: half of them of archived records."""
@@ -139,15 +142,15 @@ def _of_leader(
         unknown = ("end_offset", "next_offset", "finished", "locked", "waiting", "lock_timeouts")
         return {**dict.fromkeys(unknown), "in_flight": [], "left_out": 0}
     records = share.records
-    counts = dict.fromkeys((ACQUIRED, AVAILABLE), 0)
+    counts: Counter[int] = Counter()
     shown: list[InFlightRange] = []
-    for one in islice(records.ranges(), RANGES_MAX):
-        if one.state in counts and not one.write_pending:
+    for one in records.ranges():
+        if not one.write_pending:
             counts[one.state] += one.last_offset - one.first_offset + 1
         if one.state != ACKNOWLEDGED or one.write_pending:
             shown.append(one)
-    most = sorted(shown[1:], key=lambda one: -one.delivery_count)[: RANGES_SHOWN - 1]
-    most = sorted([*shown[:1], *most], key=lambda one: one.first_offset)
+    most = nlargest(RANGES_SHOWN - 1, shown[1:], key=attrgetter("delivery_count"))
+    most = sorted([*shown[:1], *most], key=attrgetter("first_offset"))
     return {
         "start_offset": records.start_offset,
         "end_offset": records.start_offset + records.in_flight - 1,
@@ -168,7 +171,7 @@ def _range(one: InFlightRange, settings: ShareGroupSettings, now: Instant) -> di
     return {
         "first_offset": one.first_offset,
         "last_offset": one.last_offset,
-        "state": STATES[one.state],
+        "state": STATE_NAMES[one.state],
         "delivery_count": one.delivery_count,
         "member_id": one.member_id,
         "held_ms": None if left_ms is None else max(0, settings.lock_duration_ms - left_ms),

@@ -100,7 +100,7 @@ class DaemonAdmin:
             watch,
             own,
             elsewhere,
-            SharePages(parts.share_partitions, parts.share_offsets),
+            SharePages(parts.share_partitions, parts.share_offsets, parts.data_plane),
         )
         routes.add("groups", groups)
         routes.add("events", groups.events)

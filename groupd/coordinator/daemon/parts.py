@@ -16,10 +16,13 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_share_assignor
 from groupd.coordinator.core.shard import shard_maker
+from groupd.coordinator.core.share_group import initialization
+from groupd.coordinator.core.share_group.inspect import SHARE_POSITIONS
+from groupd.coordinator.core.share_group.offsets import SHARE_STATE_DELETION
 from groupd.coordinator.core.types import OutsideCall
 from groupd.coordinator.host import Host
-from groupd.coordinator.lag.share_offsets import ShareOffsets, first_error
-from groupd.coordinator.persister import Persister
+from groupd.coordinator.lag.share_offsets import ShareOffsets
+from groupd.coordinator.persister import Persister, first_error
 from groupd.coordinator.producers.transactions import MarkerTarget, TransactionVerifier
 from groupd.coordinator.runtime.audited_routes import audited
 from groupd.coordinator.runtime.broker import Broker
@@ -285,11 +288,11 @@ class DaemonParts:
         return coordinator
 
     def _make_persister(self, local: ShareCoordinator) -> Persister:
-        """Returns the persister, which also answers the calls of machines to "share-state"."""
+        """Returns the persister, which also answers the questions of share groups."""
         persister = PatientPersister(local, self.clock, NOT_NOW)
         if self._member is not None:
             persister = PatientPersister(self._routed(local, self._member), self.clock, NOT_THERE)
-        self.broker.calls.add("share-state", lambda call: persister.ask(call.request))
+        self.broker.calls.add(initialization.SHARE_STATE, lambda call: persister.ask(call.request))
         return persister
 
     def _routed(self, local: ShareCoordinator, member: LocalNode) -> Persister:
@@ -320,8 +323,8 @@ class DaemonParts:
         async def delete(call: OutsideCall) -> ErrorCode:
             return first_error(await persister.ask(call.request))
 
-        broker.calls.add("share-state-deletion", delete)
-        broker.calls.add("share-positions", offsets.positions)
+        broker.calls.add(SHARE_STATE_DELETION, delete)
+        broker.calls.add(SHARE_POSITIONS, offsets.positions)
 
     def _tell_broker_of_topics_and_configs(self) -> None:
         """Tell the broker which topics and configs there are, and from now on each change."""

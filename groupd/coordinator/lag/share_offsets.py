@@ -28,7 +28,7 @@ from groupd.coordinator.core.types import (
     Resource,
 )
 from groupd.coordinator.lag.growth import MINUTE_MS, MINUTES, Found, LogEnds, Trend
-from groupd.coordinator.persister import Persister, entries_of
+from groupd.coordinator.persister import Persister
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -45,7 +45,6 @@ from groupd.protocol.messages.share_state import (
     NO_OFFSET,
     AskedShareState,
     ReadShareGroupStateSummaryRequest,
-    ShareStateReply,
     ShareStateSummary,
     ShareStateTopic,
 )
@@ -285,8 +284,3 @@ def _row(number: int, summary: ShareStateSummary, ends: Mapping[int, int]) -> De
         return DescribedShareOffset(number, 0, error=ErrorCode.LEADER_NOT_AVAILABLE)
     lag = ends[number] - start - summary.delivery_complete_count
     return DescribedShareOffset(number, start, epoch, lag)
-
-
-def first_error(reply: ShareStateReply) -> ErrorCode:
-    """The first error in a reply of the share coordinator; NONE if there is none."""
-    return next((one.error for one in entries_of(reply) if one.error), ErrorCode.NONE)

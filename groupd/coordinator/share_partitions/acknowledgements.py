@@ -43,13 +43,14 @@ def _invalid(batch: AcknowledgementBatch, why: str) -> ApiError:
     )
 
 
-def spans_of_types(batch: AcknowledgementBatch) -> Iterator[tuple[int, int]]:
-    """Neighbouring offsets of one type: the type and the last offset of each span."""
+def spans_of_types(batch: AcknowledgementBatch, first: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring offsets of one type from the offset `first` on: the type and the last offset of
+    each span."""
     if len(batch.types) == 1:
         yield batch.types[0], batch.last_offset
         return
-    last = batch.first_offset - 1
-    for kind, same in groupby(batch.types):
+    last = first - 1
+    for kind, same in groupby(batch.types[first - batch.first_offset :]):
         last += len(list(same))
         yield kind, last
 

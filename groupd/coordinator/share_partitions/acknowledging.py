@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acknowledgements import check_batches
 from groupd.coordinator.share_partitions.counts import ShareCounts
 from groupd.coordinator.share_partitions.group_settings import ShareGroupSettings
 from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.share_partition import Durable
+from groupd.coordinator.share_partitions.share_sessions import ShareSessionKey
+from groupd.coordinator.topics.checks import ReadRights
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.messages.share_fetch import AcknowledgedTopic, AcknowledgementBatch
+from groupd.protocol.messages.share_fetch import (
+    AcknowledgedTopic,
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 
 ACKNOWLEDGEMENTS_MAX = 250_000
 """The most batches and types of acknowledgements in one request. A partition beyond them is
 refused."""
 
-_NOT_READ = "No member has read records of this share-partition here."
+MORE_BATCHES = 1000
+"""A partition has at most so many batches of acknowledgements more than offsets in flight. All of
+them are checked and applied in one turn of the loop."""
 
 ShareKey = tuple[TopicId, int]
 """(topic id, partition)"""
@@ -47,7 +57,7 @@ class AcknowledgementsUnderWay:
         pending, self._pending = self._pending, {}
         for key, (durable, batches) in pending.items():
             self.results[key] = error = await durable
-            if pace.due():
+            if pace.due(1 + len(batches)):
                 await pace.turn()
             if error is None:
                 _count_by_type(counts.acknowledged, batches)
@@ -65,17 +75,15 @@ class Acknowledging:
     async def begin(
         self,
         context: RequestContext,
-        group_id: str,
-        member_id: str,
-        topics: Iterable[AcknowledgedTopic],
+        session: ShareSessionKey,
+        request: ShareFetchRequest | ShareAcknowledgeRequest,
         settings: ShareGroupSettings,
         pace: Pace,
-        *,
-        is_renew_ack: bool,
     ) -> AcknowledgementsUnderWay:
         """Apply what a request acknowledges. A partition without acknowledgements has a result only
         if others have some."""
-        named = await _merged(topics, pace)
+        (group_id, member_id), is_renew_ack = session, request.is_renew_ack
+        named, rights = await _merged(request.topics, pace), ReadRights(context)
         under_way = AcknowledgementsUnderWay()
         renew_until_ms = None
         if is_renew_ack and settings.may_renew:
@@ -83,18 +91,24 @@ class Acknowledging:
         empty: list[ShareKey] = []
         applied, left = False, ACKNOWLEDGEMENTS_MAX
         for key, batches in named.items():
-            left -= len(batches) + sum([len(batch.types) for batch in batches])
-            if pace.due():
+            if pace.due(1 + len(batches)):
                 await pace.turn()
+            share, most = self._leaders.get(group_id, key), MORE_BATCHES
+            if len(batches) > most and share is not None:
+                most += share.in_flight
+            left -= len(batches) + sum(map(len, map(attrgetter("types"), batches[:most])))
+            too_many = left < 0 or len(batches) > most
             try:
-                self._check(context, key, batches, left, is_renew_ack=is_renew_ack)
+                self._check(context, rights, key, batches, too_many, is_renew_ack=is_renew_ack)
                 if not batches:
                     empty.append(key)
                     continue
                 applied = True
-                share = self._leaders.get(group_id, key)
                 if share is None:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_READ)
+                    raise ApiError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        "No member has read records of this share-partition here.",
+                    )
                 durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
                 under_way.add(key, durable, batches)
             except ApiError as error:
@@ -106,9 +120,10 @@ class Acknowledging:
     def _check(
         self,
         context: RequestContext,
+        rights: ReadRights,
         key: ShareKey,
         batches: Sequence[AcknowledgementBatch],
-        left: int,
+        too_many: bool,
         *,
         is_renew_ack: bool,
     ) -> None:
@@ -117,16 +132,10 @@ class Acknowledging:
         topic_id, partition = key
         if self._plane.catalogue.topic_by_id(topic_id) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if left < 0:
+        if too_many:
             raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
         check_batches(batches, context.api_version, is_renew_ack)
-        self._plane.partitions.resolve(
-            "",
-            topic_id,
-            partition,
-            lambda name: context.allows(Operation.READ, Resource.TOPIC, name),
-            by_id=True,
-        )
+        self._plane.partitions.resolve("", topic_id, partition, rights.may_read, by_id=True)
 
 
 async def _merged(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.share_partitions.acquisition import Acquisition
@@ -17,8 +17,9 @@ from groupd.coordinator.share_partitions.leaders import ShareLeaders
 from groupd.coordinator.share_partitions.reading import ReadBatches
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_partitions.share_sessions import ShareTarget
-from groupd.coordinator.topics.checks import not_hosted
+from groupd.coordinator.topics.checks import ReadRights, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.fetch_reading import reading_error
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.long_polls import WatchedPosition
 from groupd.coordinator.topics.topic import Topic
@@ -28,7 +29,7 @@ from groupd.protocol.messages.share_fetch import (
     ShareFetchedPartition,
     ShareFetchRequest,
 )
-from groupd.storage.log import LogCorrupt, LogError
+from groupd.storage.log import LogError
 
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors for which a reply names the partition's leader."""
@@ -112,6 +113,7 @@ class ShareReader:
         self._elapsed = elapsed
         self._asked = asked
         self._pace = pace
+        self._rights = ReadRights(asked.context)
         self._failed: dict[ShareTarget, ShareFetchedPartition] = {}
         self._shares: dict[ShareTarget, SharePartition] = {}
         self._first = True
@@ -123,7 +125,7 @@ class ShareReader:
         """Look at all partitions, and acquire records if there are enough or the time is over.
         `room`: how many bytes may be read."""
         attempt = ShareAttempt()
-        shares = []
+        shares, taken = [], list[SharePartition]()
         for target in self._asked.targets:
             if self._pace.due():
                 await self._pace.turn()
@@ -138,12 +140,18 @@ class ShareReader:
                 attempt.seen[share] = share.position
                 if share.begin_reading(self._asked.settings.max_record_locks):
                     attempt.readable.append((target, share))
+                    taken.append(share)
             found = await self._read(attempt, room)
-            self._acquire_if_enough(attempt, found)
-        finally:
-            for _, share in attempt.readable:
+            await self._acquire_if_enough(attempt, found)
+            while taken:
+                if self._pace.due():
+                    await self._pace.turn()
                 # It is no news for this request that it has stopped reading.
+                share = taken.pop()
                 attempt.seen[share] += share.end_reading()
+        finally:
+            for share in taken:  # the client is gone
+                share.end_reading()
         return attempt
 
     # Which partitions can be read ---------------------------------------------------------
@@ -154,35 +162,26 @@ class ShareReader:
         if failed is not None:
             attempt.answers.append((target, failed))
             return None
-        topic = None
+        share, topic = self._shares.get(target), None
+        if share is not None and not share.closed:
+            return share
         try:
-            topic = self._topic(target)
-            share = self._shares.get(target)
+            topic = self._plane.partitions.resolve(
+                "", target.topic_id, target.partition, self._rights.may_read, by_id=True
+            )
+            if topic.internal:
+                raise not_hosted()
             if share is not None and share.error is not None:
                 self.load_failed = True
                 self._fail(target, topic, share.error, attempt)
                 return None
-            if share is None or share.closed:
-                share = await self._leaders.open(self._asked.group_id, topic, target.partition)
-                self._shares[target] = share
+            share = await self._leaders.open(self._asked.group_id, topic, target.partition)
+            self._shares[target] = share
         except (ApiError, LogError) as error:
             self._fail(target, topic, error, attempt)
             attempt.complete = attempt.complete or not self._first
             return None
         return share
-
-    def _topic(self, target: ShareTarget) -> Topic:
-        context = self._asked.context
-        topic = self._plane.partitions.resolve(
-            "",
-            target.topic_id,
-            target.partition,
-            lambda name: context.allows(Operation.READ, Resource.TOPIC, name),
-            by_id=True,
-        )
-        if topic.internal:
-            raise not_hosted()
-        return topic
 
     def _fail(
         self,
@@ -191,9 +190,7 @@ class ShareReader:
         error: ApiError | LogError,
         attempt: ShareAttempt,
     ) -> None:
-        code = self._plane.partitions.refusal(error).code
-        if isinstance(error, LogCorrupt):
-            code = ErrorCode.CORRUPT_MESSAGE
+        code = reading_error(self._plane.partitions, error)
         leader = self.leaders.of(topic, target.partition, code) or NO_LEADER_GIVEN
         answer = ShareFetchedPartition(target.partition, code, current_leader=leader)
         attempt.answers.append((target, answer))
@@ -214,7 +211,6 @@ class ShareReader:
             try:
                 read = await self._leaders.kept.read(
                     share,
-                    share.partition,
                     offset,
                     last_offset,
                     min(room, asked.max_bytes) // len(attempt.readable),
@@ -245,7 +241,7 @@ class ShareReader:
             found.append(_ReadShare(target, share, offset, read))
         return found
 
-    def _acquire_if_enough(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
+    async def _acquire_if_enough(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
         """Acquire records if there are enough, a partition has failed, or the time is over. Enough
         are those that have the bytes that were asked for, or that the member may acquire at most.
         An attempt that acquires nothing goes on until the time is over."""
@@ -266,7 +262,7 @@ class ShareReader:
                 attempt.complete = True
                 return
             attempt.counted = size
-        acquired = self._acquire(found)
+        acquired = await self._acquire(found)
         attempt.size = sum([len(answer.records) for _, answer in acquired])
         attempt.complete = attempt.complete or attempt.size > 0 or wanted == 0
         if asked.limit is not None and not attempt.complete:
@@ -280,12 +276,16 @@ class ShareReader:
             if target not in answered
         ]
 
-    def _acquire(self, found: Sequence[_ReadShare]) -> list[ShareAnswer]:
+    async def _acquire(self, found: Sequence[_ReadShare]) -> list[ShareAnswer]:
         request, settings = self._asked.request, self._asked.settings
         answers: list[ShareAnswer] = []
         left = request.max_records
         lock_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
         for one in found:
+            if self._pace.due():
+                await self._pace.turn()
+                if not self._asked.is_current():
+                    break
             if left <= 0 or not one.read.batches or one.share.closed:
                 continue
             if not self._plane.partitions.leads(one.share.partition):

@@ -15,13 +15,11 @@ EVENTS_MAX = 1000
 """How many events are kept: of records that were archived, and of others."""
 
 
-ACQUIRED_BY_MEMBER = "acquired"
-LOADED = "loaded"
-"""Events of listeners only: records that a member has acquired; and a share-partition that was
-loaded, so that no record of it is locked any more."""
-
-
 ARCHIVED_EVENT = "archived"
+ACQUIRED_BY_MEMBER = "acquired"
+"""A member has acquired records. Only listeners get this event."""
+LOADED = "loaded"
+"""A share-partition was loaded: none of its records is locked. Only listeners get this event."""
 
 
 class ShareEvent(Struct, frozen=True):
@@ -59,12 +57,13 @@ class ShareCounts:
         self.loads = self.load_ms = 0
         """How many share-partitions were loaded, and the milliseconds that this took together."""
         self.dead_letters = self.dead_letter_requests = self.failed_dead_letter_requests = 0
+        self.dead_letters_lost = 0
+        """Records that have no copy, or one without the key and value that the group wants."""
         self.events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
         self.archived_events: deque[ShareEvent] = deque(maxlen=EVENTS_MAX)
         """Those are few, and people look for them: the many others must not push them out."""
         self.listeners: list[Callable[[ShareEvent], None]] = []
-        """They get every event at once, and those that are too many to keep. They must not
-        raise."""
+        """They get every event at once, also those that are not kept. They must not raise."""
 
     def tell(self, event: ShareEvent) -> None:
         """Keep an event."""

@@ -8,7 +8,8 @@ records are archived in any case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -49,6 +50,9 @@ FIRST_PAUSE_MS = 1_000
 LAST_PAUSE_MS = 30_000
 """Kafka's numbers. Each pause is twice as long as the one before."""
 
+BURIALS_AT_ONCE = 32
+"""So many share-partitions copy records at the same time. Each takes a few MiB, and those whose
+topic cannot be reached take half a minute. The others wait; their records stay in flight."""
 PRODUCE_VERSION = 12
 """The last version of Produce that names topics by name."""
 COPIED_AT_ONCE = 500
@@ -86,28 +90,35 @@ class DeadLetterQueues:
         self._settings = settings
         self._counts = counts
         self._unpacking = Unpacking(plane.work)
+        self._room = asyncio.Semaphore(BURIALS_AT_ONCE)
         self.produce: SendRecords = self.produce_here
 
     async def bury(self, share: SharePartition, letters: Sequence[DeadLetters]) -> None:
         """Copy these records. Errors are logged: there is nobody to tell. If the topic cannot be
         reached in all attempts, the rest is not tried: each range would take as long."""
-        for one in letters:
-            try:
-                await self._copy(share, one)
-            except Exception as error:  # noqa: BLE001 - or the records would never end
-                self._counts.failed_dead_letter_requests += 1
-                log.warning(
-                    "records cannot be copied to the dead-letter topic",
-                    group=share.group_id,
-                    log=share.partition.name,
-                    first_offset=one.first_offset,
-                    last_offset=one.last_offset,
-                    reason=str(error),
-                )
-                if isinstance(error, ApiError) and error.code in _AGAIN:
-                    return
+        left = sum([one.last_offset - one.first_offset + 1 for one in letters])
+        async with self._room:
+            for one in letters:
+                try:
+                    async for copied in self._copy(share, one):
+                        self._counts.dead_letters += copied
+                        left -= copied
+                except Exception as error:  # noqa: BLE001 - or the records would never end
+                    self._counts.failed_dead_letter_requests += 1
+                    log.warning(
+                        "records cannot be copied to the dead-letter topic",
+                        group=share.group_id,
+                        log=share.partition.name,
+                        first_offset=one.first_offset,
+                        last_offset=one.last_offset,
+                        reason=str(error),
+                    )
+                    if isinstance(error, ApiError) and error.code in _AGAIN:
+                        break
+        self._counts.dead_letters_lost += left
 
-    async def _copy(self, share: SharePartition, letters: DeadLetters) -> None:
+    async def _copy(self, share: SharePartition, letters: DeadLetters) -> AsyncIterator[int]:
+        """Copy these records, and yield how many each request has copied."""
         settings = self._settings(share.group_id)
         topic = await self._topic(settings.dead_letter_topic)
         partition = share.partition.partition % topic.partitions
@@ -123,7 +134,7 @@ class DeadLetterQueues:
             records = self._copies(headers, offset, last, found)
             for some in _of_size(records, largest):
                 await self._append(topic, partition, plain_batch(some))
-                self._counts.dead_letters += len(some)
+                yield len(some)
             offset = last + 1
 
     def _copies(
@@ -205,6 +216,7 @@ class DeadLetterQueues:
                 last = min(last, read.batches[-1][1])
         except (ApiError, LogError, CorruptBatch, UnpacksTooLarge, UnsupportedCodec) as error:
             log.warning("dead letters cannot be read", log=share.partition.name, reason=str(error))
+            self._counts.dead_letters_lost += last - first + 1 - len(found)
         return found, last
 
     async def _unpacked(

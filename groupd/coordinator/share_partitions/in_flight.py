@@ -18,12 +18,13 @@ from groupd.coordinator.share_partitions.in_flight_types import (
     InFlightRange,
     PendingWrite,
 )
-from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks, joined
+from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
 from groupd.coordinator.share_partitions.runs import (
     ACQUIRED,
     DeliveryEnd,
     OffsetRun,
     OffsetRuns,
+    joined,
     stored_batches,
     stored_runs,
 )
@@ -209,7 +210,7 @@ class InFlightRecords:
         renewed: list[LogBatch] = []
         for batch in asked:
             first = max(batch.first_offset, self.start_offset)
-            spans = [span for span in spans_of_types(batch) if span[1] >= first]
+            spans = list(spans_of_types(batch, first))
             ranges.append((first, batch.last_offset))
             self._runs.cut((first, *(last + 1 for _, last in spans)))
             runs = iter(self._runs.between(first, batch.last_offset))
@@ -318,6 +319,13 @@ class InFlightRecords:
         self._settle()
         return self._take_finished()
 
+    def complete_with(self, write: PendingWrite) -> int:
+        """The `delivery_complete_count` without what later writes than this one are to complete."""
+        if write.number == self._writes:
+            return self.delivery_complete_count
+        later = [run for run in self._runs if run.write > write.number and run.complete]
+        return self.delivery_complete_count - sum(map(len, later))
+
     def _waiting(self, write: PendingWrite) -> Iterator[OffsetRun]:
         for first, last in write.ranges:
             for run in self._runs.between(first, last):
@@ -332,14 +340,7 @@ class InFlightRecords:
         changed.sort(key=attrgetter("first"))
         for run in changed:
             run.write = self._writes
-        return PendingWrite(
-            stored_batches(changed),
-            self.start_offset,
-            self.delivery_complete_count,
-            self._writes,
-            ranges,
-            stays,
-        )
+        return PendingWrite(stored_batches(changed), self._writes, ranges, stays)
 
     def _write_anyway(self, changed: list[OffsetRun]) -> PendingWrite:
         """As `_write`, but the states stay even if it fails. So those that are AVAILABLE need not

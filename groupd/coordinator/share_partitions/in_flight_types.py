@@ -13,17 +13,14 @@ from groupd.protocol.messages.share_state import ShareStateBatch
 
 
 class PendingWrite(Struct, frozen=True, eq=False):
-    """What is to be written to the persister, with the values of the moment. If `batches` is empty
-    nothing needs to be written. In each case `InFlightRecords.confirm` or `undo` is called with it
-    afterwards. `number`, `ranges`: which offsets wait for this write. `stays`: their states remain
-    even if it fails."""
+    """What is to be written to the persister. If `batches` is empty nothing needs to be written. In
+    each case `InFlightRecords.confirm` or `undo` is called with it afterwards. `number`, `ranges`:
+    which offsets wait for this write. `stays`: their states remain even if it fails."""
 
     batches: tuple[ShareStateBatch, ...]
-    start_offset: int
-    delivery_complete_count: int
-    number: int = 0
-    ranges: Sequence[LogBatch] = ()
-    stays: bool = False
+    number: int
+    ranges: Sequence[LogBatch]
+    stays: bool
 
 
 class FinishedRecords(Struct, frozen=True):

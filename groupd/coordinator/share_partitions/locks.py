@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
 from operator import attrgetter
 
 from msgspec import Struct
 
 EMPTY_LOCKS = 64
-"""How many locks that hold nothing any more may be in the queue, beside as many as hold
-something."""
+"""Locks that hold nothing are taken out of the queue once there are more of them than this number
+and half of the queue together."""
 
 _UNTIL_MS = attrgetter("until_ms")
 
 
 class RecordLock(Struct, eq=False, gc=False):
-    """The lock on what one acquisition, or one renewal, gave to a member: the runs that name it.
-    `first`: they begin at this offset or behind it. `held`: how many offsets they have. `until_ms`:
-    monotonic milliseconds."""
+    """A member's lock on the offsets that one acquisition, or one renewal, gave to it. Their runs
+    refer to it. `until_ms`: when it ends, in monotonic milliseconds. `first`: none of the offsets
+    is lower. `held`: how many they are."""
 
     member_id: str
     until_ms: int
@@ -26,45 +25,34 @@ class RecordLock(Struct, eq=False, gc=False):
     held: int = 0
 
 
-def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges, which are in order, with neighbours made one."""
-    found: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if found and found[-1][1] + 1 == first:
-            found[-1] = found[-1][0], last
-        else:
-            found.append((first, last))
-    return found
-
-
 class RecordLocks:
-    """The locks of one share-partition, by time. There are never more than there are records in
-    flight, because a lock that holds nothing is forgotten."""
+    """The locks of one share-partition. A lock that holds nothing is forgotten after a while, so
+    they are not many more than the records in flight."""
 
     __slots__ = ("_ended", "_queue")
 
     def __init__(self) -> None:
         self._queue: list[RecordLock] = []
-        """In the order of time. Locks that hold nothing stay in it for a while."""
+        """In the order in which they end."""
         self._ended = 0
-        """How many locks hold nothing any more since they were last taken out of the queue."""
+        """How many locks have come to hold nothing since such locks were last taken out."""
 
     def __len__(self) -> int:
-        """How many are kept, with those that hold nothing."""
+        """How many there are, with those that hold nothing."""
         return len(self._queue)
 
     def add(self, lock: RecordLock) -> None:
         insort(self._queue, lock, key=_UNTIL_MS)
 
     def add_again(self, lock: RecordLock) -> None:
-        """`pop_over` will return it when its time is over, also if it has done so before."""
+        """Put a lock back whose records are held again, if `pop_over` has taken it out."""
         begin = bisect_left(self._queue, lock.until_ms, key=_UNTIL_MS)
         end = bisect_right(self._queue, lock.until_ms, lo=begin, key=_UNTIL_MS)
         if lock not in self._queue[begin:end]:
             self._queue.insert(end, lock)
 
     def let_go(self, lock: RecordLock, count: int) -> None:
-        """`count` offsets less are held by this lock."""
+        """The lock holds `count` offsets less."""
         lock.held -= count
         if lock.held:
             return
@@ -74,18 +62,18 @@ class RecordLocks:
             self._ended = 0
 
     def of_member(self, member_id: str) -> list[RecordLock]:
-        """The locks of a member whose time is not over."""
+        """The locks of a member, without those that `pop_over` has taken out."""
         return [lock for lock in self._queue if lock.member_id == member_id and lock.held]
 
     def next_ms(self) -> int | None:
-        """When the next lock is over; None if there is none."""
+        """When the first lock ends; None if there is none."""
         queue = self._queue
         if queue and not queue[0].held:
             del queue[: next((at for at, lock in enumerate(queue) if lock.held), len(queue))]
         return queue[0].until_ms if queue else None
 
     def pop_over(self, now_ms: int) -> list[RecordLock]:
-        """The locks whose time is over."""
+        """Take out the locks that end until `now_ms`, and return those that hold something."""
         passed = bisect_right(self._queue, now_ms, key=_UNTIL_MS)
         over = [lock for lock in self._queue[:passed] if lock.held]
         del self._queue[:passed]

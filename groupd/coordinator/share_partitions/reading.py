@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
 from groupd.coordinator.share_partitions.acquisition import LogBatch
+from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.protocol.messages.share_fetch import AcquiredRecords
@@ -71,18 +72,18 @@ class ReadBatches(Struct, frozen=True):
 
 
 class KeptBatches:
-    """What was read last for each share-partition, as long as there is more in it than was asked
-    for. Members who acquire a few records at a time get the others of a batch from here, and need
-    no SQL. What was not used for longest is dropped first."""
+    """What was read last for each share-partition, as long as it is open, and there is more in it
+    than was asked for. Members who acquire a few records at a time get the others of a batch from
+    here, and need no SQL. What was not used for longest is dropped first. What is larger than
+    `KEPT_BYTES_MAX` is not kept: whoever acquires a few records of such a batch reads all of it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, ReadBatches] = OrderedDict()
+        self._kept: OrderedDict[SharePartition, ReadBatches] = OrderedDict()
         self.size = 0
 
     async def read(
         self,
-        share: Hashable,
-        log: PartitionLog,
+        share: SharePartition,
         offset: int,
         last_offset: int,
         max_bytes: int,
@@ -93,7 +94,7 @@ class KeptBatches:
         whole_first: bool,
     ) -> ReadBatches:
         """As `read_batches`, for `share`."""
-        read = self._kept.get(share)
+        log, read = share.partition, self._kept.get(share)
         if (
             read is not None
             and read.isolation_level == isolation_level
@@ -112,13 +113,13 @@ class KeptBatches:
                 expected_bytes=expected_bytes,
                 whole_first=whole_first,
             )
-            if not log.closed:
+            if not share.closed:  # else nobody drops it
                 self._keep(share, read)
         if read.batches and read.batches[-1][1] <= last_offset:
             self.drop(share)  # nothing is left for others
         return read.between(offset, last_offset, max_bytes, whole_first=whole_first)
 
-    def _keep(self, share: Hashable, read: ReadBatches) -> None:
+    def _keep(self, share: SharePartition, read: ReadBatches) -> None:
         size = _size(read)
         if not read.batches or size > KEPT_BYTES_MAX:
             return
@@ -128,7 +129,7 @@ class KeptBatches:
         while self.size > KEPT_TOTAL_BYTES_MAX:
             self.drop(next(iter(self._kept)))
 
-    def drop(self, share: Hashable) -> None:
+    def drop(self, share: SharePartition) -> None:
         read = self._kept.pop(share, None)
         if read is not None:
             self.size -= _size(read)

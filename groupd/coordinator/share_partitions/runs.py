@@ -21,6 +21,13 @@ from groupd.protocol.messages.share_state import (
 ACQUIRED = 1
 """The state of a record that a member holds. It is never stored; the other states are numbered as
 in the durable state (docs/spec/share-group.md#4.5)."""
+STATE_NAMES = {
+    AVAILABLE: "available",
+    ACQUIRED: "acquired",
+    ACKNOWLEDGED: "acknowledged",
+    ARCHIVING: "archiving",
+    ARCHIVED: "archived",
+}
 
 _FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
@@ -193,6 +200,17 @@ def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:
     if first >= 0:
         batches.append(ShareStateBatch(first, last, state, count))
     return tuple(batches)
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges, which are in order, with neighbours made one."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and found[-1][1] + 1 == first:
+            found[-1] = found[-1][0], last
+        else:
+            found.append((first, last))
+    return found
 
 
 class InvalidShareState(ValueError):

@@ -214,6 +214,11 @@ class SharePartition:
     # Life ---------------------------------------------------------------------------------
 
     @property
+    def in_flight(self) -> int:
+        """How many offsets are in flight; 0 until it is loaded."""
+        return 0 if self.records is None else self.records.in_flight
+
+    @property
     def idle(self) -> bool:
         """Whether nothing would be lost with it but what is durable: no record is locked, and no
         change is on its way."""
@@ -486,13 +491,15 @@ class SharePartition:
         return len(self._unwritten)
 
     async def _persist(self, writes: Sequence[PendingWrite]) -> None:
-        last = writes[-1]
+        records = self.records
+        assert records is not None
+        # Of the changes before these some may have failed, and those behind them may yet fail.
         written = WrittenShareState(
             self.partition.partition,
             self._state_epoch,
             self._leader_epoch,
-            last.start_offset,
-            last.delivery_complete_count,
+            records.start_offset,
+            records.complete_with(writes[-1]),
             tuple([batch for write in writes for batch in write.batches]),
         )
         topic = ShareStateTopic(self.partition.topic_id, (written,))

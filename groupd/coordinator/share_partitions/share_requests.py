@@ -172,7 +172,7 @@ class ShareRequests:
             session, next_epoch = opened, opened.epoch
         elif epoch == NO_SESSION_EPOCH:
             session = self._known(key)
-            under_way = await self._apply(context, key, request, settings, pace)
+            under_way = await self._acknowledging.begin(context, key, request, settings, pace)
             await under_way.finish(self.counts, pace)
             self._release(session)
             return BegunShareFetch(under_way, settings, until_ms)
@@ -182,7 +182,7 @@ class ShareRequests:
             named, _ = await _named(request, pace)
             forgotten = [(topic.topic_id, topic.partitions) for topic in request.forgotten]
             await self.sessions.change(session, named, forgotten, pace)
-        under_way = await self._apply(context, key, request, settings, pace)
+        under_way = await self._acknowledging.begin(context, key, request, settings, pace)
         return BegunShareFetch(
             under_way, settings, until_ms, session, next_epoch, _rotated(session, request)
         )
@@ -284,7 +284,7 @@ class ShareRequests:
             self.sessions.check(session, request.session_epoch)
             self.sessions.take_epoch(session)
         pace, settings = self._plane.work.pace(), self._settings(key[0])
-        under_way = await self._apply(context, key, request, settings, pace)
+        under_way = await self._acknowledging.begin(context, key, request, settings, pace)
         results = await under_way.finish(self.counts, pace)
         if request.session_epoch == NO_SESSION_EPOCH:
             self._release(session)
@@ -374,18 +374,6 @@ class ShareRequests:
     def _group_left(self, group_id: str) -> None:
         """The last session of a group has ended."""
         self._plane.work.add_later(self.leaders.drop_idle(group_id), lambda _: None)
-
-    async def _apply(
-        self,
-        context: RequestContext,
-        key: ShareSessionKey,
-        request: ShareFetchRequest | ShareAcknowledgeRequest,
-        settings: ShareGroupSettings,
-        pace: Pace,
-    ) -> AcknowledgementsUnderWay:
-        return await self._acknowledging.begin(
-            context, *key, request.topics, settings, pace, is_renew_ack=request.is_renew_ack
-        )
 
 
 class _Fetched(Struct, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from groupd.coordinator.core.types import CLUSTER_NAME, Operation, RequestContext, Resource
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogError
@@ -31,6 +33,20 @@ def check_topic_access(context: RequestContext, operation: Operation, name: str)
     """Raises ApiError TOPIC_AUTHORIZATION_FAILED unless `operation` is allowed on the topic."""
     if not context.allows(operation, Resource.TOPIC, name):
         raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+class ReadRights(Struct):
+    """Which topics the client of a request may read. Each right is checked once, however long the
+    request waits. `known`: by name, those that were checked."""
+
+    context: RequestContext
+    known: dict[str, bool] = {}
+
+    def may_read(self, name: str) -> bool:
+        allowed = self.known.get(name)
+        if allowed is None:
+            allowed = self.known[name] = self.context.allows(Operation.READ, Resource.TOPIC, name)
+        return allowed
 
 
 def denied(code: ErrorCode) -> ApiError:

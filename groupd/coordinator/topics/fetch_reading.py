@@ -130,6 +130,12 @@ BY_ID_FROM = 13
 """From this Fetch version on, topics are named by id."""
 
 
+def reading_error(partitions: Partitions, error: ApiError | LogError) -> ErrorCode:
+    """Kafka's code for the error: consumers stop at damage, but retry after a failure."""
+    code = partitions.refusal(error).code
+    return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
+
+
 class Admission:
     """Decides which partitions a request may read. Rights are checked only once, however long the
     request waits. `first`: the request has not waited yet. A partition that is refused then stays
@@ -244,7 +250,7 @@ class Reading:
             except (ApiError, LogError) as failed:
                 # As in Kafka the reply has an empty list here, because the log was never read.
                 refused = self._admission.was_refused(target)
-                number, code = target.asked.partition, self._code(failed)
+                number, code = target.asked.partition, reading_error(self._partitions, failed)
                 answer = FetchedPartition(
                     number,
                     code,
@@ -253,11 +259,6 @@ class Reading:
                 )
                 self.complete = self.complete or not refused
             self.answers.append((target, answer))
-
-    def _code(self, error: ApiError | LogError) -> ErrorCode:
-        """Kafka's code for the error: consumers stop at damage, but retry after a failure."""
-        code = self._partitions.refusal(error).code
-        return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
 
     async def _partition(self, target: FetchTarget, topic: Topic) -> FetchedPartition:
         asked = target.asked

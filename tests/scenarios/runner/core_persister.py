@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from groupd.coordinator.core.types import OutsideCall
-from groupd.coordinator.lag.share_offsets import first_error
-from groupd.coordinator.persister import ShareStateRequest
+from groupd.coordinator.persister import ShareStateRequest, first_error
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicIdPartition
 from groupd.protocol.messages.share_state import (

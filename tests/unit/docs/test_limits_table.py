@@ -24,7 +24,7 @@ from groupd.coordinator.server import (
     token_verifier_thread,
     turns,
 )
-from groupd.coordinator.share_partitions import acknowledging, leaders, share_sessions
+from groupd.coordinator.share_partitions import acknowledging, dead_letters, leaders, share_sessions
 from groupd.coordinator.share_state import machine
 from groupd.protocol.errors import ErrorCode
 
@@ -47,6 +47,10 @@ CONSTANTS = {
     "share-partitions in memory at their leader": str(leaders.SHARE_PARTITIONS_MAX),
     "ranges of offsets in the state of a share-partition": str(machine.BATCHES_MAX),
     "acknowledgements in a request, as ranges and types": str(acknowledging.ACKNOWLEDGEMENTS_MAX),
+    "ranges of acknowledgements of one partition in a request": (
+        f"{acknowledging.MORE_BATCHES} more than it has offsets in flight"
+    ),
+    "share-partitions that copy dead letters at the same time": str(dead_letters.BURIALS_AT_ONCE),
     "users of SCRAM": str(LIMITS.scram_users_max),
     "entities with quotas": str(LIMITS.quotas_max),
     "partitions of groups whose lag it looks at": str(watch.PARTITIONS_MAX),

@@ -12,8 +12,8 @@ import pytest
 from groupd.coordinator.core.types import OutsideCall, RequestContext
 from groupd.coordinator.lag import share_offsets
 from groupd.coordinator.lag.growth import Bounds
-from groupd.coordinator.lag.share_offsets import ASKED_AT_ONCE, ShareOffsets, first_error
-from groupd.coordinator.persister import ShareStateRequest
+from groupd.coordinator.lag.share_offsets import ASKED_AT_ONCE, ShareOffsets
+from groupd.coordinator.persister import ShareStateRequest, first_error
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_group import (
     DescribedShareOffset,

@@ -25,6 +25,7 @@ from groupd.protocol.messages import delegation_tokens as k
 from groupd.protocol.messages import producers as p
 from groupd.protocol.messages import quotas as q
 from groupd.protocol.messages import replicas as r
+from groupd.protocol.messages import share_fetch as sf
 from groupd.protocol.messages import share_state as ss
 from groupd.protocol.messages import topics as t
 from groupd.protocol.messages import transactions as x
@@ -50,8 +51,17 @@ from tests.unit.server.served import APIS, IDS, ITEMS, NUMBERS, TOPICS, asker_of
 CALLS = 10_000
 """The most calls in one turn, some milliseconds."""
 
+AFTER = 500
+"""So many turns are counted after the reply."""
+
 SHARE_BATCH_CALLS = 3
 """The short calls for each batch of a share-partition's state, which are written in one turn."""
+
+RECORDS = 2000
+"""Records of a share-partition in flight."""
+RECORD_CALLS = 25
+"""The short calls for each of them that has an acknowledgement of its own. They are all applied in
+one turn, because they count together or not at all."""
 
 SOME = tuple(range(2000))
 """The items of requests that ask the store for each of them in turn."""
@@ -98,6 +108,33 @@ def epochs(*topics: tuple[str, tuple[int, ...]]) -> d.OffsetForLeaderEpochReques
     )
 
 
+def shared(
+    *topics: tuple[bytes, tuple[int, ...]], batches: tuple[sf.AcknowledgementBatch, ...] = ()
+) -> tuple[sf.AcknowledgedTopic, ...]:
+    return tuple(
+        sf.AcknowledgedTopic(
+            topic_id, tuple(sf.AcknowledgedPartition(number, batches) for number in numbers)
+        )
+        for topic_id, numbers in topics
+    )
+
+
+def share_fetch(
+    *topics: tuple[bytes, tuple[int, ...]], epoch: int = 0, **fields: Any
+) -> sf.ShareFetchRequest:
+    return sf.ShareFetchRequest(
+        "g", "m", epoch, max_records=500, batch_size=500, topics=shared(*topics), **fields
+    )
+
+
+def share_acknowledge(*topics: sf.AcknowledgedTopic) -> sf.ShareAcknowledgeRequest:
+    return sf.ShareAcknowledgeRequest("g", "m", 1, True, topics)
+
+
+def acked(*offsets: int, kind: int = sf.ACCEPT) -> tuple[sf.AcknowledgementBatch, ...]:
+    return tuple(sf.AcknowledgementBatch(offset, offset, bytes((kind,))) for offset in offsets)
+
+
 def marker(producer_id: int, *topics: tuple[str, tuple[int, ...]]) -> p.WritableMarker:
     named = tuple(p.MarkerTopic(*topic) for topic in topics)
     return p.WritableMarker(producer_id, 0, True, named, 0)
@@ -118,6 +155,7 @@ def of_big(request: Callable[..., Any], partition: Callable[[int], Any]) -> Any:
 
 
 BIG = b"big".ljust(16)
+EACH_TOPIC = tuple((b"%016d" % number, (0,)) for number in range(TOPICS))
 SHARE_BATCHES = tuple(ss.ShareStateBatch(2 * n, 2 * n, 2, 1) for n in range(BATCHES_MAX))
 RATE = q.QuotaOperation("producer_byte_rate", 1000)
 SET = (t.AlterConfig("consumer.session.timeout.ms", 0, "50000"),)
@@ -178,6 +216,24 @@ ROWS: dict[str, Make] = {
         session_id=1,
         session_epoch=1,
         forgotten=(d.ForgottenTopic("big", NO_TOPIC_ID, NUMBERS[:-1]),),
+    ),
+    "ShareFetch.topics": lambda: share_fetch(*EACH_TOPIC),
+    "ShareFetch.topics.partitions": lambda: share_fetch((BIG, NUMBERS)),
+    "ShareFetch.topics.partitions.batches": lambda: sf.ShareFetchRequest(
+        "g", "m", 1, topics=shared((BIG, (0,)), batches=acked(*range(RECORDS)))
+    ),
+    "ShareFetch.forgotten": lambda: share_fetch(
+        epoch=1, forgotten=tuple(sf.ForgottenShareTopic(*one) for one in EACH_TOPIC)
+    ),
+    "ShareFetch.forgotten.partitions": lambda: share_fetch(
+        epoch=1, forgotten=(sf.ForgottenShareTopic(BIG, NUMBERS[1:]),)
+    ),
+    "ShareAcknowledge.topics": lambda: share_acknowledge(*shared(*EACH_TOPIC, batches=acked(0, 1))),
+    "ShareAcknowledge.topics.partitions": lambda: share_acknowledge(
+        *shared((BIG, NUMBERS), batches=acked(0, 1))
+    ),
+    "ShareAcknowledge.topics.partitions.batches": lambda: share_acknowledge(
+        *shared((BIG, (0,)), batches=acked(*range(RECORDS)))
     ),
     "ListOffsets.topics": lambda: list_offsets(*ONCE),
     "ListOffsets.topics.partitions": lambda: list_offsets(MANY),
@@ -287,6 +343,11 @@ STATE: dict[str, Make] = {
     "a session of many partitions": lambda: d.FetchRequest(
         (), max_wait_ms=0, session_id=1, session_epoch=1
     ),
+    "a share session of many partitions": lambda: share_fetch(epoch=1),
+    "the end of a share session of many partitions": lambda: share_fetch(epoch=-1),
+    "renewals of one record": lambda: share_acknowledge(
+        *shared((BIG, (0,)), batches=acked(*(5,) * 100_000, kind=sf.RENEW))
+    ),
 }
 """Requests whose work grows with what there is (`fill`)."""
 
@@ -344,6 +405,8 @@ def broker() -> Iterator[Served]:
 
 
 async def count(parts: DaemonParts, request: Any, version: int) -> Turns:
+    if isinstance(request, sf.ShareFetchRequest | sf.ShareAcknowledgeRequest):
+        await open_share_session(parts, request)
     sessions = parts.data_plane.fetch_sessions
     if isinstance(request, d.FetchRequest) and request.session_id:
         if (known := sessions.get(request.session_id)) is not None:
@@ -353,7 +416,41 @@ async def count(parts: DaemonParts, request: Any, version: int) -> Turns:
     asker, turns = asker_of(parts), Turns()
     with turns:
         await asker.ask(request, version)
+        for _ in range(AFTER):
+            await asyncio.sleep(0)
     return turns
+
+
+async def open_share_session(
+    parts: DaemonParts, request: sf.ShareFetchRequest | sf.ShareAcknowledgeRequest
+) -> None:
+    """A share session of all partitions of the topic `big`, if the request needs one. Its member
+    holds the records of the first partition. If the request names nothing, all partitions are
+    loaded, and many have a record."""
+    epoch, leaders = request.session_epoch, parts.share_partitions.leaders
+    initialized = NUMBERS if epoch and not request.topics else NUMBERS[:1]
+    entries = [ss.InitializedShareState(number, 1, 0) for number in initialized]
+    asked = ss.InitializeShareGroupStateRequest("g", [ss.ShareStateTopic(BIG, entries)])
+    await parts.persister.ask(asked)
+    for session in parts.share_partitions.sessions.all_of("g"):
+        parts.share_partitions.sessions.end(session)
+    if not epoch:
+        return
+    records: list[tuple[bytes | None, bytes | None]] = [(None, b"v")] * RECORDS
+    await append(parts, 0, encode_batch(0, -1, 1_700_000_000_000, records, -1, -1, -1, False))
+    await asker_of(parts).ask(share_fetch((BIG, NUMBERS), max_wait_ms=1000, min_bytes=1))
+    share = leaders.get("g", (BIG, 0))
+    assert share is not None
+    assert share.in_flight == RECORDS
+    for number in initialized[1:1000]:
+        await append(parts, number, BATCH)
+    while any(one.records is None for one in leaders.all() if not one.closed):
+        await asyncio.sleep(0)
+
+
+async def append(parts: DaemonParts, partition: int, batch: bytes) -> None:
+    topic = d.ProduceTopic("big", NO_TOPIC_ID, (d.ProducePartition(partition, batch),))
+    await asker_of(parts).ask(d.ProduceRequest((topic,)), 12)
 
 
 def check(broker: Served, request: Any, version: int, calls: int = CALLS) -> None:
@@ -366,7 +463,9 @@ def check(broker: Served, request: Any, version: int, calls: int = CALLS) -> Non
 @pytest.mark.parametrize("row", ROWS)
 def test_a_long_request_leaves_the_loop_to_others(broker: Served, row: str) -> None:
     request = ROWS[row]()
-    check(broker, request, 5 if row == "AddPartitionsToTxn.transactions" else version_of(request))
+    version = 5 if row == "AddPartitionsToTxn.transactions" else version_of(request)
+    each = RECORD_CALLS * RECORDS if row.startswith("Share") and row.endswith("batches") else 0
+    check(broker, request, version, CALLS + each)
 
 
 @pytest.mark.slow
@@ -411,6 +510,7 @@ def test_every_array_of_every_request_has_a_row(broker: Served) -> None:
         path
         for request in [
             *data_routes(parts.data_plane),
+            *parts.share_partitions.routes,
             *parts.security.handlers,
             *transactions,
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from groupd.coordinator.share_partitions.acquisition import Acquisition, LogBatch
 from groupd.coordinator.share_partitions.in_flight import InFlightRecords
 from groupd.coordinator.share_partitions.in_flight_types import FinishedRecords, PendingWrite
+from groupd.coordinator.share_partitions.runs import STATE_NAMES
 from groupd.protocol.messages.share_fetch import BATCH_OPTIMIZED, AcknowledgementBatch
 from groupd.protocol.messages.share_state import ShareStateBatch
 
 LOCK_MS = 30_000
-STATES = "available", "acquired", "acknowledged", "archiving", "archived"
 
 
 class OnePartition:
@@ -96,11 +96,17 @@ class OnePartition:
     def states(self) -> list[str]:
         """Such as "0-9 acquired x1 ann"; with "..." while a write is under way."""
         return [
-            f"{one.first_offset}-{one.last_offset} {STATES[one.state]} x{one.delivery_count}"
+            f"{one.first_offset}-{one.last_offset} {STATE_NAMES[one.state]} x{one.delivery_count}"
             + (f" {one.member_id}" if one.member_id is not None else "")
             + (" ..." if one.write_pending else "")
             for one in self.records.ranges()
         ]
+
+    @property
+    def written(self) -> tuple[int, int]:
+        """What the last write tells: the start offset, and how many records from there on are over
+        with it."""
+        return self.records.start_offset, self.records.delivery_complete_count
 
     @property
     def offsets(self) -> tuple[int, int, int]:
@@ -110,6 +116,7 @@ class OnePartition:
 
 def written(write: PendingWrite) -> list[str]:
     return [
-        f"{one.first_offset}-{one.last_offset} {STATES[one.delivery_state]} x{one.delivery_count}"
+        f"{one.first_offset}-{one.last_offset} "
+        f"{STATE_NAMES[one.delivery_state]} x{one.delivery_count}"
         for one in write.batches
     ]

@@ -79,7 +79,7 @@ def test_all_are_accepted(types: int | bytes) -> None:
     write = one.begin("ann", (0, 9, types))
     assert one.states == ["0-9 acknowledged x1 ann ..."]
     assert written(write) == ["0-9 acknowledged x1"]
-    assert (write.start_offset, write.delivery_complete_count) == (0, 10)
+    assert one.written == (0, 10)
     assert one.offsets == (0, 9, 10)
     one.confirm(write)
     assert one.offsets == (10, 10, 10)
@@ -92,7 +92,9 @@ def test_each_type() -> None:
     """SG-115 among them: a gap is over."""
     one = OnePartition()
     one.fetch("ann", (0, 9))
-    write = one.acknowledge("ann", (0, 9, bytes((2, 1, 1, 0, 3, 3, 2, 2, 1, 4))))
+    write = one.begin("ann", (0, 9, bytes((2, 1, 1, 0, 3, 3, 2, 2, 1, 4))))
+    assert one.written == (0, 6)
+    one.confirm(write)
     assert written(write) == [
         "0-0 available x1",
         "1-2 acknowledged x1",
@@ -100,7 +102,6 @@ def test_each_type() -> None:
         "6-7 available x1",
         "8-8 acknowledged x1",
     ]
-    assert write.delivery_complete_count == 6
     assert one.finished == ["1-2 accepted", "3-3 gap", "4-5 rejected", "8-8 accepted"]
     assert one.fetch("bob", (0, 9)) == ["0-0 x2", "6-7 x2"]
 
@@ -110,8 +111,25 @@ def test_the_next_write_tells_the_start() -> None:
     one = OnePartition()
     one.fetch("ann", (0, 9))
     one.acknowledge("ann", (0, 4, ACCEPT))
-    write = one.acknowledge("ann", (5, 8, ACCEPT))
-    assert (write.start_offset, write.delivery_complete_count) == (5, 4)
+    one.begin("ann", (5, 8, ACCEPT))
+    assert one.written == (5, 4)
+
+
+@pytest.mark.parametrize(("durable", "told"), [(True, (5, 4)), (False, (0, 4))])
+def test_a_write_counts_no_changes_but_its_own_and_durable_ones(
+    durable: bool, told: tuple[int, int]
+) -> None:
+    one = OnePartition()
+    one.fetch("ann", (0, 19))
+    first = one.begin("ann", (0, 4, ACCEPT))
+    second = one.begin("ann", (5, 8, ACCEPT))
+    one.begin("ann", (9, 12, ACCEPT), (13, 13, RELEASE))
+    assert one.records.complete_with(first) == 5
+    if durable:
+        one.confirm(first)
+    else:
+        one.undo(first)
+    assert (one.records.start_offset, one.records.complete_with(second)) == told
 
 
 @pytest.mark.parametrize(("last_kind", "complete"), [(RELEASE, 5), (REJECT, 10)])
@@ -119,10 +137,11 @@ def test_how_many_are_complete(last_kind: int, complete: int) -> None:
     """SG-46."""
     one = OnePartition()
     one.fetch("ann", (0, 9))
-    first = one.acknowledge("ann", (0, 4, ACCEPT))
-    second = one.acknowledge("ann", (5, 9, last_kind))
-    assert first.start_offset + first.delivery_complete_count == 5
-    assert second.start_offset + second.delivery_complete_count == complete
+    first = one.begin("ann", (0, 4, ACCEPT))
+    assert one.written == (0, 5)
+    one.confirm(first)
+    one.begin("ann", (5, 9, last_kind))
+    assert one.written == (5, complete - 5)
 
 
 def test_the_start_waits_for_what_is_held() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from groupd.coordinator.share_partitions import dead_letters
@@ -9,6 +11,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.share_fetch import REJECT, RELEASE
 from groupd.protocol.messages.share_state import ARCHIVED, ARCHIVING
 from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.storage.log import LogError
 from tests.unit.share_partitions.share_world import (
     GROUP,
     OK,
@@ -120,6 +123,52 @@ async def test_records_that_cannot_be_copied_are_archived_anyway(world, name, ma
     await reject(world, foo, b"a")
     assert start_offset(world) == 1
     assert world.shares.counts.failed_dead_letter_requests == 1
+    assert world.shares.counts.dead_letters_lost == 1
+
+
+async def test_records_that_cannot_be_read_are_copied_without_key_and_value(world, monkeypatch):
+    await world.set_configs(**COPIED)
+    foo = await world.create()
+    await world.cluster.create("dlq.foo", 1, **ENABLED)
+
+    async def damaged(*args, **options):
+        raise LogError("damaged")
+
+    monkeypatch.setattr(dead_letters, "read_batches", damaged)
+    await reject(world, foo, b"a", b"b")
+    assert [(key, value) for key, value, _ in await copies(world)] == [(None, None)] * 2
+    assert (world.shares.counts.dead_letters, world.shares.counts.dead_letters_lost) == (2, 2)
+
+
+async def test_few_share_partitions_copy_at_once(monkeypatch):
+    monkeypatch.setattr(dead_letters, "BURIALS_AT_ONCE", 1)
+    world = await ShareWorld().start()
+    await world.set_configs(**COPIED)
+    foo = await world.create()
+    await world.cluster.create("dlq.foo", 1, **ENABLED)
+    letters, under_way, go_on = world.shares.dead_letters, [], asyncio.Event()
+
+    async def slow(topic, partition, request):
+        under_way.append(request)
+        await go_on.wait()
+        return await letters.produce_here(topic, partition, request)
+
+    letters.produce = slow
+    for number in range(2):
+        await world.produce(b"a", partition=number)
+    member = world.connect()
+    for epoch in range(2):
+        await member.fetch(epoch, (foo, epoch))
+    held = {(foo, number): [acked(0, 0, REJECT)] for number in range(2)}
+    await member.acknowledge(2, held)
+    await world.settle()
+    assert len(under_way) == 1
+    go_on.set()
+    await world.settle()
+    assert len(under_way) == 2
+    assert world.shares.counts.dead_letters == 2
+    assert world.shares.counts.dead_letters_lost == 0
+    await world.stop()
 
 
 async def test_the_topic_is_made_if_that_is_allowed():

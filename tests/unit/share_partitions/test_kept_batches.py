@@ -20,9 +20,9 @@ class Log:
     """A log of batches of ten records. `reads`: the offsets that were read from."""
 
     name = "foo-0"
-    closed = False
 
     def __init__(self, batches):
+        self.share = Share(self)
         self.start_offset = 0
         self.high_watermark = self.last_stable_offset = self.next_offset = 10 * batches
         self.changes = 0
@@ -44,7 +44,16 @@ def log():
     return Log(100)
 
 
-async def read(kept, log, offset, last_offset, share="share", **changed):
+class Share:
+    """A share-partition of such a log."""
+
+    closed = False
+
+    def __init__(self, log):
+        self.partition = log
+
+
+async def read(kept, log, offset, last_offset, share=None, **changed):
     given = {
         "max_bytes": 1 << 20,
         "isolation_level": READ_UNCOMMITTED,
@@ -52,7 +61,8 @@ async def read(kept, log, offset, last_offset, share="share", **changed):
         "expected_bytes": 0,
         "whole_first": True,
     } | changed
-    return (await kept.read(share, log, offset, last_offset, **given)).batches
+    share = log.share if share is None else share
+    return (await kept.read(share, offset, last_offset, **given)).batches
 
 
 async def test_what_was_read_is_not_read_again(log):
@@ -75,6 +85,13 @@ async def test_it_is_dropped_when_all_was_asked_for(log):
     await read(kept, log, 980, 999)
     assert kept.size == 0
     await read(kept, log, 980, 2000)
+    assert kept.size == 0
+
+
+async def test_nothing_is_kept_for_a_share_partition_that_was_closed_meanwhile(log):
+    kept = KeptBatches()
+    log.share.closed = True
+    await read(kept, log, 0, 0)
     assert kept.size == 0
 
 
@@ -111,16 +128,17 @@ async def test_the_limits_in_bytes(log, monkeypatch):
     monkeypatch.setattr(reading, "LEAST_READ_BYTES", EACH)
     monkeypatch.setattr(reading, "KEPT_TOTAL_BYTES_MAX", 2 * (EACH + reading.BATCH_BYTES))
     kept = KeptBatches()
-    for share in ("a", "b", "a", "c", "a"):
+    a, b, c = Share(log), Share(log), Share(log)
+    for share in (a, b, a, c, a):
         await read(kept, log, 0, 0, share)
     assert (len(log.reads), kept.size) == (3, 2 * (EACH + reading.BATCH_BYTES))
-    await read(kept, log, 0, 0, "b")  # it was used longest ago
+    await read(kept, log, 0, 0, b)  # it was used longest ago
     assert len(log.reads) == 4
-    kept.drop("a")
-    kept.drop("b")
+    kept.drop(a)
+    kept.drop(b)
     assert kept.size == 0
     monkeypatch.setattr(reading, "KEPT_BYTES_MAX", EACH)
-    await read(kept, log, 0, 0, "a")
+    await read(kept, log, 0, 0, a)
     assert kept.size == 0
 
 

@@ -260,6 +260,39 @@ async def test_the_limit_on_acknowledgements(world, foo, member, monkeypatch):
     assert await code(member, 2, foo, acked(0, 9, REJECT)) is OK
 
 
+@pytest.mark.parametrize("spare", [1, 0])
+async def test_many_more_batches_than_records_in_flight(world, foo, member, monkeypatch, spare):
+    monkeypatch.setattr(acknowledging, "MORE_BATCHES", spare)
+    many = [acked(5, 5, RENEW)] * 11  # ten are in flight
+    answer = await code(member, 1, foo, *many, is_renew_ack=True)
+    assert answer is (OK if spare else ASKED_WRONG)
+    assert await code(member, 2, foo, acked(0, 9)) is OK
+
+
+async def test_types_of_offsets_that_are_over_are_skipped(world, foo, member):
+    assert await code(member, 1, foo, acked(0, 4)) is OK
+    assert await code(member, 2, foo, acked(3, 7, REJECT, REJECT, *[ACCEPT] * 3)) is OK
+    assert start_offset(world) == 8
+    assert world.shares.counts.accepted == 8
+
+
+async def test_a_write_does_not_count_what_a_failed_one_before_was_to_complete(world, foo, member):
+    """Else the lag would be too small."""
+    other = world.connect("m2")
+    await world.produce_records(10)
+    await other.fetch(0, (foo, 0))
+    world.persister.refusals = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    world.persister.released.clear()
+    await member.acknowledge(1, {(foo, 0): [acked(0, 9)]})
+    await other.acknowledge(1, {(foo, 0): [acked(10, 19)]})
+    world.persister.released.set()
+    await world.settle()
+    told = [one.topics[0].partitions[0] for one in world.persister.writes]
+    assert [(one.start_offset, one.delivery_complete_count) for one in told] == [(0, 10), (0, 10)]
+    assert await code(member, 2, foo, acked(0, 9)) is OK
+    assert start_offset(world) == 20
+
+
 async def test_a_bug_is_answered_too(world, foo, member, monkeypatch):
     (share,) = world.shares.leaders.of_group(GROUP)
     monkeypatch.setattr(share, "_tell", lambda finished: 1 / 0)

@@ -18,6 +18,26 @@ from tests.unit.share_partitions.share_world import (
 )
 
 
+async def test_rights_are_checked_once_a_topic(world, foo):
+    """However many partitions a request names, and however often it looks at them: once for
+    acknowledgements, and once for records."""
+    asked = []
+
+    def allows(operation, resource, name):
+        asked.append(name)
+        return True
+
+    member, places = world.connect(), [(foo, number) for number in range(3)]
+    waiter = member.ask_fetch(0, *places, allows=allows)
+    await world.settle()
+    assert (waiter.reply, asked) == (None, [GROUP, "foo", "foo"])
+    await world.produce_records(1)
+    await world.settle()
+    assert acquired(waiter.reply) == [(0, 0, 1)]
+    await member.acknowledge(1, {place: [acked(0, 0)] for place in places}, allows=allows)
+    assert asked == [GROUP, "foo", "foo", GROUP, "foo"]
+
+
 async def test_each_record_goes_to_one_member(world, foo):
     """SG-84"""
     await world.produce_records(10)

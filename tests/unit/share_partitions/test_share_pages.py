@@ -5,11 +5,14 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
+from msgspec import json
 
+from groupd.coordinator.admin.pages import json_steps
 from groupd.coordinator.admin.share_pages import RANGES_SHOWN, SharePages
 from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.lag.share_offsets import SharePosition
+from groupd.coordinator.topics.layout import NO_LEADER
 from groupd.protocol.messages.share_fetch import REJECT, RELEASE
 from tests.unit.share_partitions.share_world import GROUP, LOCK_MS, acked
 
@@ -26,7 +29,7 @@ def page(world):
         )
         group = Mock(spec=ShareGroup, group_id=GROUP, members={}, type_name="share")
         offsets = Mock(starts=lambda *_: [None, 7])
-        pages = SharePages(world.shares, offsets)
+        pages = SharePages(world.shares, offsets, world.plane)
         found = {"foo": {number: SharePosition(9, 0, start) for number, start in positions}}
         now = world.clock.now()
         return run_through(pages.page(state, group, found, now, after, limit))
@@ -84,7 +87,7 @@ async def test_how_often_records_were_delivered_and_why_they_are_given_up(world,
 
 async def test_other_nodes_partitions_have_only_their_start_offsets(world, foo, page):
     shown = row(page([(1, 42)]), 1)
-    assert (shown["start_offset"], shown["starts"], shown["led_here"]) == (42, [None, 7], False)
+    assert (shown["start_offset"], shown["starts"]) == (42, [None, 7])
     assert shown["locked"] is None
     assert shown["in_flight"] == []
 
@@ -103,10 +106,30 @@ async def test_pages_follow_each_other(world, foo, page):
     assert ([one["partition"] for one in shown["partitions"]], more) == ([0, 1], True)
     shown, more = page(positions, after=("foo", 1), limit=2)
     assert ([one["partition"] for one in shown["partitions"]], more) == ([2], False)
+    assert set(shown) == {"group_id", "partitions"}
+
+
+async def test_the_limit_is_one_of_partitions(world, foo, page):
+    await world.produce_records(10)
+    member = world.connect()
+    await member.fetch(0, (foo, 0))
+    await member.acknowledge(1, {(foo, 0): [acked(one, one) for one in range(0, 10, 2)]})
+    shown, _ = page([(number, 1) for number in range(3)], limit=1)
+    encoded = run_through(json_steps(shown, 1))
+    assert encoded.cut == {}
+    read = json.decode(encoded.body)
+    assert (len(read["partitions"]), len(read["times_ms"]), len(read["events"])) == (1, 60, 5)
+
+
+async def test_partitions_name_their_leaders(world, foo, page, monkeypatch):
+    layout = world.plane.layout
+    monkeypatch.setattr(layout, "leader", lambda topic, partition: (0, 7, NO_LEADER)[partition])
+    shown, _ = page([(number, 1) for number in range(3)])
+    assert [one["leader"] for one in shown["partitions"]] == [0, 7, None]
 
 
 async def test_of_many_ranges_the_first_and_the_most_delivered_are_shown(world, foo, page):
-    count = 4 * RANGES_SHOWN
+    count = 40 * RANGES_SHOWN
     await world.produce_records(count)
     member = world.connect()
     await member.fetch(0, (foo, 0))
@@ -117,5 +140,6 @@ async def test_of_many_ranges_the_first_and_the_most_delivered_are_shown(world, 
     shown = row(page())
     assert len(shown["in_flight"]) == RANGES_SHOWN
     assert shown["left_out"] == count - RANGES_SHOWN
+    assert (shown["locked"], shown["waiting"]) == (count, 0)
     first, again, *_ = shown["in_flight"]
     assert (first["first_offset"], again["first_offset"], again["delivery_count"]) == (0, 1, 2)

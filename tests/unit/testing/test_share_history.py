@@ -15,6 +15,7 @@ from groupd.testing import share_history
 from groupd.testing.share_history import SeenRecord, ShareHistory
 
 TOPIC = bytes(15) + b"\1"
+STATES = "available", "acquired", "acknowledged", "archived"
 KEY = SharePartitionKey("g", TOPIC, 0)
 
 
@@ -37,7 +38,10 @@ class World:
         return [text.replace(prefix, "") for _, text in self.broken]
 
     def states(self) -> dict[int, str]:
-        return {offset: seen.state for offset, seen in self.history.of(KEY).items()}
+        found = {offset: seen.state for offset, seen in self.history.of(KEY).items()}
+        for state in STATES:
+            assert self.history.count(KEY, state) == list(found.values()).count(state)
+        return found
 
 
 @pytest.fixture
@@ -63,7 +67,8 @@ def test_a_life_without_a_broken_promise(world: World) -> None:
         2: SeenRecord("archived", 1, "a", "rejected"),
         3: SeenRecord("available", 1, "a", "expired"),
     }
-    assert (world.history.releases(KEY), world.broken) == (2, [])
+    counts = [world.history.count(KEY, what) for what in ("acquired", "acknowledged", "released")]
+    assert (counts, world.broken) == ([1, 1, 2], [])
     assert list(world.history.partitions("g")) == [KEY]
     assert list(world.history.partitions("other")) == []
 
