@@ -229,6 +229,16 @@ def test_sources_and_synonyms_of_group_configs(client: WireClient) -> None:
     wait_until(lambda: describe(client, GROUP, group, keys[0]) == back, 5, "the broker's value")
 
 
+def test_synonyms_of_a_group_config_that_the_broker_lacks(client: WireClient) -> None:
+    """Kafka's DynamicGroupConfigIntegrationTest."""
+    group, key = uuid.uuid4().hex, "share.auto.offset.reset"
+    default = (key, "latest", 5)
+    assert describe(client, GROUP, group, key) == {key: ("latest", 5, [default])}
+    assert alter(client, GROUP, group, (key, SET, "earliest")) == (0, None)
+    own = {key: ("earliest", 8, [(key, "earliest", 8), default])}
+    wait_until(lambda: describe(client, GROUP, group, key) == own, 5, "the group's own value")
+
+
 def test_synonyms_are_there_for_who_asks(client: WireClient, topic: str) -> None:
     asked = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}
     (found,) = client.call("DescribeConfigs", 4, resources=[asked])["results"]

@@ -271,7 +271,7 @@ _ENABLED = "errors.deadletterqueue.group.enable"
 
 def _of_size(records: Iterable[BatchRecord], largest: int) -> Iterable[list[BatchRecord]]:
     """The records in lists that make batches of at most `largest` bytes. A record that is too large
-    is alone."""
+    is alone, without key and value: as in Kafka its headers are kept."""
     some: list[BatchRecord] = []
     size = RECORD_OVERHEAD_BYTES
     for record in records:
@@ -280,6 +280,8 @@ def _of_size(records: Iterable[BatchRecord], largest: int) -> Iterable[list[Batc
         if some and size + own > largest:
             yield some
             some, size = [], RECORD_OVERHEAD_BYTES
+        if own > largest and len(plain_batch([record])) > largest:
+            record = record._replace(key=None, value=None)
         some.append(record._replace(offset=len(some)))
         size += own
     yield some

@@ -52,8 +52,12 @@ class GroupOverrides(ConfigOverrides):
         ]
 
     def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:
-        broker_key = self._configs.keys[value.name].broker_key
-        synonyms = () if broker_key is None else self._broker.synonyms(broker_key)
+        key = self._configs.keys[value.name]
+        synonyms = (
+            (ConfigSynonym(key.name, key.default, SOURCE_DEFAULT),)
+            if key.broker_key is None
+            else self._broker.synonyms(key.broker_key)
+        )
         if own:
             synonyms = (ConfigSynonym(value.name, value.value, SOURCE_GROUP), *synonyms)
         source = synonyms[0].source if synonyms else SOURCE_DEFAULT

@@ -486,10 +486,10 @@ async def test_its_config_is_described_altered_and_read(log: LoggedShard) -> Non
         (found,) = (await cluster.ask(asked)).results[0].configs
         return found.value, found.source, len(found.synonyms)
 
-    assert await described() == ("60000", SOURCE_DEFAULT, 0)
+    assert await described() == ("60000", SOURCE_DEFAULT, 1)
     reply = await cluster.ask(IncrementalAlterConfigsRequest((resource,)))
     assert reply.results[0].error is ErrorCode.NONE
-    assert await described() == ("5000", SOURCE_GROUP, 1)
+    assert await described() == ("5000", SOURCE_GROUP, 2)
     bad = AlterResource(RESOURCE_GROUP, "r", (AlterConfig(name, 0, "0"),))
     reply = await cluster.ask(IncrementalAlterConfigsRequest((bad,)))
     assert reply.results[0].error is ErrorCode.INVALID_CONFIG

@@ -239,3 +239,14 @@ async def test_copies_are_divided_by_size(world, monkeypatch):
         b"%d" % offset for offset in range(8)
     ]
     assert {value for _, value, _ in found} == {b"v" * 700}
+
+
+async def test_of_a_record_that_is_too_large_the_headers_are_copied(world):
+    await world.set_configs(**COPIED)
+    foo = await world.create()
+    await world.cluster.create("dlq.foo", 1, **ENABLED, max_message_bytes="2000")
+    await reject(world, foo, b"a", b"v" * 2000, b"b")
+    found = await copies(world)
+    assert [(key, value) for key, value, _ in found] == [(b"k", b"a"), (None, None), (b"k", b"b")]
+    assert found[1][2]["__dlq.errors.offset"] == b"1"
+    assert world.shares.counts.dead_letters == 3
