@@ -98,12 +98,12 @@ class SimulatedPeers(Peers):
 
         def arrive() -> None:
             other = self._simulation.nodes.get(node_id)
-            if other is None or not other.serving or network.loses():
+            if other is None or not other.serving or network.loses(network.peer_loss):
                 return
             other.loop.enter(other.submit, request, VERSIONS[type(request)], None, resolve)
 
         def resolve(reply: Any) -> None:
-            if not network.loses():
+            if not network.loses(network.peer_loss):
                 world.after(network.delay_ms(), loop.enter, settle, reply)
 
         world.after(network.delay_ms(), arrive)
@@ -156,7 +156,7 @@ class Node:
         self.loop = VirtualLoop(world)
         self.clock = NodeClock(world, self.loop)
         self.session = Session(world, simulation.database, self.loop, node_id)
-        self.store = NodeStore(simulation.rows, simulation.database, self.session)
+        self.store = NodeStore(simulation.store, self.session)
         self.serving = self.stopping = self.failed = False
         self.member: SimulatedMember | None = None
         if not alone:
@@ -203,6 +203,9 @@ class Node:
     def stop(self, stopped: Callable[[], None]) -> None:
         """As SIGTERM does: `stopped` runs when all is handed over, written and answered."""
         self.stopping = True
+        if not self.serving:
+            stopped()
+            return
 
         async def run() -> None:
             if self.member is not None:
