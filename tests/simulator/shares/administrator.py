@@ -110,6 +110,8 @@ class Administrators:
     def _operate(self, group_id: str, refused: int) -> None:
         """Ask for something of a group, which may not be empty yet. `refused`: how often it was."""
         world = self._world
+        if self._simulation.faults.healed:
+            return
 
         def answered(reply: Any) -> None:
             error = reply.results[0].error if hasattr(reply, "results") else reply.error

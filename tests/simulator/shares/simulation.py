@@ -43,6 +43,9 @@ before it asks again lasts half a minute."""
 ANSWER_MS = 30_000
 """How long a request may wait once the faults are over."""
 
+LATE_MS = 20_000
+"""For so long the persister may try what an administrator has asked for before."""
+
 REST_MS = 8000
 """How long is looked whether something is delivered again."""
 
@@ -96,8 +99,10 @@ class ShareSimulation:
         self.work_max_ms = world.random.choice([20, 500, self.lock_ms])
         self.database = Database(world, LEASE_MS)
         self.topic_names = ("t0", "t1", "t2")
-        self.states = ShareStates(world, self._topic_name, self._has_member)
-        self.store = SharedStore(self.database, self.states.appended, alone=self.alone)
+        self.states = ShareStates(world, self._has_member)
+        self.store = self.states.store = SharedStore(
+            self.database, self.states.appended, alone=self.alone
+        )
         self.group_ids = [f"g{number}" for number in range(world.between(1, 2))]
         self._fill_store()
         self.nodes: dict[int, Node] = {}
@@ -144,7 +149,7 @@ class ShareSimulation:
     def _fill_store(self) -> None:
         for number, count in enumerate([self.world.between(1, 3), self.world.between(1, 2)]):
             topic_id = bytes([self.world.between(0, 255)]) * 15 + bytes([number])
-            self.store.rows.restore_topic(StoredTopic(topic_id, self.topic_names[number], count))
+            self.store.put_topic(StoredTopic(topic_id, self.topic_names[number], count))
         for group_id in self.group_ids:
             self.store.rows.restore_config(
                 RESOURCE_GROUP, group_id, "share.auto.offset.reset", "earliest"
@@ -182,10 +187,6 @@ class ShareSimulation:
 
     def _leads(self, node_id: int, topic_id: TopicId, partition: int) -> bool:
         return self.nodes[node_id].serves(bucket_of(topic_id, partition))
-
-    def _topic_name(self, topic_id: TopicId) -> str:
-        topic = self.store.topic(topic_id)
-        return "" if topic is None else topic.name
 
     def _has_member(self, group_id: str) -> bool:
         return any(
@@ -372,6 +373,8 @@ class ShareSimulation:
     def _settle(self) -> int:
         """Virtual ms until everything was delivered."""
         start_ms = self.world.now_ms
+        if self.states.may_change():
+            self.world.run_until(start_ms + LATE_MS)
         while (why := self._unsettled()) != "":
             if self.world.now_ms - start_ms > PATIENCE_MS:
                 raise Violation(f"not all is over {PATIENCE_MS} ms after the last fault: {why}")

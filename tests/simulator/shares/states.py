@@ -24,6 +24,7 @@ from groupd.protocol.messages.share_group import (
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.records.share_state_records import ShareSnapshot, decode_record
 from groupd.storage.log import Append
+from tests.simulator.shares.store import SharedStore
 from tests.simulator.world import Violation, World
 
 Place = tuple[str, TopicId, int]
@@ -63,7 +64,8 @@ class Operation(Struct, eq=False):
     """A request of an administrator, as it has come to a node. `offsets`: those of an
     AlterShareGroupOffsets, by name of the topic and partition. `names`: the topics of a
     DeleteShareGroupOffsets; None: all topics. `used`: where it has had its effect. `refused`: it
-    can have none. `refusable`: there is a member for sure, so it must be refused."""
+    can have none. `refusable`: there is a member for sure, so it must be refused. `over`: it will
+    not have any effect any more."""
 
     group_id: str
     asked_ms: int
@@ -73,6 +75,7 @@ class Operation(Struct, eq=False):
     used: set[Place] = field(default_factory=set)
     refused: bool = False
     refusable: bool = False
+    over: bool = False
 
 
 class Era(Struct, eq=False):
@@ -94,15 +97,11 @@ class Era(Struct, eq=False):
 
 
 class ShareStates:
-    """`topic_name(id)`: the name of a topic, "" if it is deleted. `has_member(group id)`: whether
-    the group has a member for sure."""
+    """`has_member(group id)`: whether the group has a member for sure. The names of topics are
+    never forgotten."""
 
-    def __init__(
-        self,
-        world: World,
-        topic_name: Callable[[TopicId], str],
-        has_member: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, world: World, has_member: Callable[[str], bool]) -> None:
+        self.store: SharedStore
         self.now: dict[Place, Era] = {}
         """The present era of each share-partition that has a state."""
         self._eras: dict[Place, list[Era]] = {}
@@ -111,7 +110,6 @@ class ShareStates:
         """When the last operation came that was answered without error. Earlier ones must have no
         effect any more."""
         self._world = world
-        self._topic_name = topic_name
         self._has_member = has_member
 
     def with_epoch(self, place: Place, state_epoch: int) -> Era | None:
@@ -121,7 +119,7 @@ class ShareStates:
 
     def is_deleted(self, place: Place) -> bool:
         """Whether the topic does not exist any more."""
-        return not self._topic_name(place[1])
+        return self.store.is_deleted(place[1])
 
     # What becomes durable
 
@@ -155,34 +153,40 @@ class ShareStates:
                 f"{name_of(place)}: state epoch {before.state_epoch} becomes {value.state_epoch}"
             )
         era = Era(value.state_epoch, value.start_offset, self._world.now_ms)
-        topic_name = self._topic_name(place[1])
+        topic_name = self.store.names[place[1]]
         for one in reversed(list(self._pending(place))):
             if one.alters and one.offsets[topic_name, place[2]] == era.start_offset:
                 era.operation = one
                 one.used.add(place)
                 break
         else:
-            if era.start_offset not in FROM_THE_START:
-                raise Violation(
-                    f"{name_of(place)}: begins at {era.start_offset}, for which nobody has asked"
-                )
-            if before is not None and before.answered:
-                raise Violation(
-                    f"{name_of(place)}: begins anew at {era.start_offset}, although an answer has "
-                    f"said that it begins at {before.start_offset}"
-                )
-            if before is not None and any(one.ended for one in before.records.values()):
-                raise Violation(f"{name_of(place)}: begins anew after acknowledgements")
+            self._check_reason(place, before, era)
         self._world.trace(
             "state begins", name_of(place), f"epoch {era.state_epoch} at {era.start_offset}"
         )
         self.now[place] = era
         self._eras.setdefault(place, []).append(era)
 
+    def _check_reason(self, place: Place, before: Era | None, era: Era) -> None:
+        """Whether an era may begin for which no administrator has asked."""
+        if self.is_deleted(place):
+            return  # the node does not know it yet
+        if era.start_offset not in FROM_THE_START:
+            raise Violation(
+                f"{name_of(place)}: begins at {era.start_offset}, for which nobody has asked"
+            )
+        if before is not None and before.answered:
+            raise Violation(
+                f"{name_of(place)}: begins anew at {era.start_offset}, although an answer has "
+                f"said that it begins at {before.start_offset}"
+            )
+        if before is not None and any(one.ended for one in before.records.values()):
+            raise Violation(f"{name_of(place)}: begins anew after acknowledgements")
+
     def _pending(self, place: Place) -> Iterator[Operation]:
         """The operations that may still have an effect on a share-partition."""
         group_id, topic_id, partition = place
-        name, settled_ms = self._topic_name(topic_id), self._settled.get(place, -1)
+        name, settled_ms = self.store.names[topic_id], self._settled.get(place, -1)
         for one in self._operations:
             if one.alters:
                 covers = (name, partition) in one.offsets
@@ -219,6 +223,10 @@ class ShareStates:
         self._operations.append(made)
         return made
 
+    def may_change(self) -> bool:
+        """Whether an operation of earlier may still have an effect."""
+        return not all(one.over for one in self._operations)
+
     def answered(self, operation: Operation, reply: Any) -> None:
         """The reply to an operation leaves a node."""
         deletes_group = not operation.alters and operation.names is None
@@ -226,6 +234,7 @@ class ShareStates:
         # A group that has got members while its states were deleted is not deleted.
         final = (ErrorCode.GROUP_ID_NOT_FOUND,) if deletes_group else _REFUSED
         operation.refused = error in final
+        operation.over = operation.refused or error is ErrorCode.NONE
         if error is not ErrorCode.NONE:
             return
         if operation.refusable:

@@ -43,6 +43,8 @@ class SharedStore:
         self.database = database
         self.alone = alone
         self.changes: list[tuple[Entry, ...]] = []
+        self.names: dict[bytes, str] = {}
+        """The names of all topics that ever were, by id."""
         self.appended = appended
 
     def end_of(self, name: str) -> tuple[int, int]:
@@ -54,8 +56,12 @@ class SharedStore:
         """All topics, sorted by name."""
         return sorted(self.rows._topics.values(), key=lambda topic: topic.name)
 
-    def topic(self, topic_id: bytes) -> StoredTopic | None:
-        return self.rows._topics.get(topic_id)
+    def put_topic(self, topic: StoredTopic) -> None:
+        self.rows.restore_topic(topic)
+        self.names[topic.topic_id] = topic.name
+
+    def is_deleted(self, topic_id: bytes) -> bool:
+        return topic_id not in self.rows._topics
 
 
 class Journal:
@@ -148,8 +154,8 @@ class NodeStore:
                 units = [database.tables.units.get(unit, UnitRow()) for unit in made.units]
                 epochs = tuple(one.epoch + (one.owner is None) for one in units)
                 stored = replace(topic, first_epochs=(*topic.first_epochs, (made.first, epochs)))
-            put: StoredTopic = _now(self._rows.put_topic(stored))
-            return put
+            self._shared.put_topic(stored)
+            return stored
 
         return await self._change(work, ("topic", topic.topic_id.hex()))
 
