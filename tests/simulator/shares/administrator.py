@@ -26,6 +26,7 @@ from groupd.protocol.messages.topics import (
 from tests.simulator.shares.node import VERSIONS
 
 if TYPE_CHECKING:
+    from tests.simulator.shares.member import ShareMemberClient
     from tests.simulator.shares.simulation import ShareSimulation
 
 PARTITIONS_MAX = 4
@@ -101,10 +102,14 @@ class Administrators:
         for member in self._members(group_id):
             if member.running:
                 member.die() if world.chance(0.2) else member.leave()
-        wait_ms = world.between(0, 1500)
-        world.after(wait_ms, self._operate, group_id, 0)
+        world.after(world.between(0, 1500), self._operate, group_id, 0)
+        if world.chance(0.3):
+            world.after(world.between(0, 4000), self._operate, group_id, 0)
+        # The answer may be lost, or come later than the members.
+        patience_ms = world.random.choice([3000, 15_000])
+        world.after(world.between(1000, patience_ms), self._release, group_id)
 
-    def _members(self, group_id: str) -> list[Any]:
+    def _members(self, group_id: str) -> list[ShareMemberClient]:
         return [one for one in self._simulation.members if one.group_id == group_id]
 
     def _operate(self, group_id: str, refused: int) -> None:
@@ -117,16 +122,11 @@ class Administrators:
             error = reply.results[0].error if hasattr(reply, "results") else reply.error
             if error is ErrorCode.NON_EMPTY_GROUP and refused < REFUSALS_MAX:
                 world.after(RETRY_MS, self._operate, group_id, refused + 1)
-            else:
+            elif error is not ErrorCode.NON_EMPTY_GROUP:
                 world.after(world.between(0, 500), self._release, group_id)
 
         node_id = self._simulation.coordinator_of(group_id)
         self._ask(node_id, self._request(group_id), answered)
-        if world.chance(0.3):
-            world.after(world.between(0, 3000), self._operate, group_id, REFUSALS_MAX)
-        # The answer may be lost, or come later than the members.
-        at_once = refused < REFUSALS_MAX and world.chance(0.3)
-        world.after(world.between(0, 2000 if at_once else 15_000), self._release, group_id)
 
     def _request(self, group_id: str) -> Any:
         simulation, world = self._simulation, self._world
@@ -155,6 +155,6 @@ class Administrators:
             for member in self._members(group_id):
                 self._world.after(self._world.between(0, 1000), self._start, member)
 
-    def _start(self, member: Any) -> None:
+    def _start(self, member: ShareMemberClient) -> None:
         if not member.running:
             member.start()

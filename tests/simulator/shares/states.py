@@ -79,13 +79,12 @@ class Operation(Struct, eq=False):
 
 
 class Era(Struct, eq=False):
-    """`start_offset`: of the initialization, -1: where the group's settings say. `operation`: the
-    AlterShareGroupOffsets that has begun it. `answered`: that was answered without error."""
+    """`start_offset`: of the initialization, -1: where the group's settings say. `answered`: an
+    administrator was told that it begins there."""
 
     state_epoch: int
     start_offset: int
     since_ms: int
-    operation: Operation | None = None
     answered: bool = False
     records: dict[int, LedgerRecord] = field(default_factory=dict)
 
@@ -154,9 +153,8 @@ class ShareStates:
             )
         era = Era(value.state_epoch, value.start_offset, self._world.now_ms)
         topic_name = self.store.names[place[1]]
-        for one in reversed(list(self._pending(place))):
+        for one in self._pending(place):
             if one.alters and one.offsets[topic_name, place[2]] == era.start_offset:
-                era.operation = one
                 one.used.add(place)
                 break
         else:
@@ -258,10 +256,15 @@ class ShareStates:
     def _altered(self, operation: Operation, place: Place) -> None:
         if self.is_deleted(place):
             return
-        made = [one for one in self._eras.get(place, ()) if one.operation is operation]
+        offset = operation.offsets[self.store.names[place[1]], place[2]]
+        made = [
+            one
+            for one in self._eras.get(place, ())
+            if one.start_offset == offset and one.since_ms >= operation.asked_ms
+        ]
         if not made:
             raise Violation(f"{name_of(place)}: a new offset is answered that is not durable")
-        made[0].answered = True
+        made[-1].answered = True
         self._settle(operation, place)
 
     def _deleted(self, operation: Operation, place: Place, *, begun_since: bool) -> None:
