@@ -94,7 +94,11 @@ class ShareNetwork:
             if not connection.closed and not self.loses():
                 self._world.after(self.delay_ms(), self._back, connection, on_reply, reply)
 
-        waiter = connection.node.submit(request, version, connection.session, resolve)
+        def hung_up() -> None:
+            connection.closed = True
+            self._world.after(0, connection.node.loop.enter, self._end, connection)
+
+        waiter = connection.node.submit(request, version, connection.session, resolve, hung_up)
         if waiter in waiter.waiting:
             connection.waiting[number] = self._world.now_ms, waiter
 
@@ -122,6 +126,8 @@ class ShareNetwork:
         self._world.after(delay_ms, connection.node.loop.enter, self._end, connection)
 
     def _end(self, connection: ClientConnection) -> None:
+        if connection.ended:
+            return
         self._world.trace("connection ends", connection.node.node_id, connection.member)
         connection.ended = True
         self.ended(connection)

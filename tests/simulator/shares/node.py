@@ -59,14 +59,20 @@ class VirtualHost(Host):
 
 
 class NodeWaiter(Waiter):
-    """A request of a client on a connection, or of another node."""
+    """A request of a client on a connection, or of another node. `hung_up()`: the node closes the
+    connection instead of an answer."""
 
     def __init__(
-        self, request: Any, session: ClientSession | None, resolve: Callable[[Any], None]
+        self,
+        request: Any,
+        session: ClientSession | None,
+        resolve: Callable[[Any], None],
+        hung_up: Callable[[], None],
     ) -> None:
         super().__init__(request, _FAILURES[type(request)])
         self.session = session
         self._resolve = resolve
+        self.hang_up = hung_up  # type: ignore[method-assign]
 
     def send(self, reply: Any) -> None:
         self._resolve(reply)
@@ -100,7 +106,9 @@ class SimulatedPeers(Peers):
             other = self._simulation.nodes.get(node_id)
             if other is None or not other.serving or network.loses(network.peer_loss):
                 return
-            other.loop.enter(other.submit, request, VERSIONS[type(request)], None, resolve)
+            other.loop.enter(
+                other.submit, request, VERSIONS[type(request)], None, resolve, lambda: None
+            )
 
         def resolve(reply: Any) -> None:
             if not network.loses(network.peer_loss):
@@ -191,9 +199,10 @@ class Node:
         version: int,
         session: ClientSession | None,
         resolve: Callable[[Any], None],
+        hung_up: Callable[[], None],
     ) -> NodeWaiter:
         """Hands a request to the broker, inside `loop.enter`."""
-        waiter = NodeWaiter(request, session, resolve)
+        waiter = NodeWaiter(request, session, resolve, hung_up)
         self.parts.broker.submit(RequestContext(waiter, version, "client"), request)
         return waiter
 
