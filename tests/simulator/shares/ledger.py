@@ -232,6 +232,10 @@ class ShareLedger:
 
     # The end
 
+    def is_behind(self, leader: object, place: Place) -> bool:
+        """Whether a leader does not know of the present era."""
+        return self._eras[leader] is not self._states.now.get(place)
+
     def lost(self, place: Place, start: int, end: int) -> str:
         """Why not all records of the log, from `start` to the offset `end`, are delivered or
         archived; "" if they are."""

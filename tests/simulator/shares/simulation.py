@@ -279,14 +279,18 @@ class ShareSimulation:
         if not topics:
             return
         topic = world.random.choice(topics)
-        partition = world.between(0, topic.partitions - 1)
-        connection = self.connect(self.leader_of(bucket_of(topic.topic_id, partition)), "producer")
+        self._produce_to(topic.topic_id, world.between(0, topic.partitions - 1))
+
+    def _produce_to(self, topic_id: TopicId, partition: int) -> None:
+        world = self.world
+        connection = self.connect(self.leader_of(bucket_of(topic_id, partition)), "producer")
         if connection is None:
             return
         count = world.random.choice([1, 1, 3, 10, 40])
         records = [(None, b"%d" % number) for number in range(count)]
         batch = encode_batch(0, 0, connection.node.clock.now().wall_ms, records)
-        asked = ProduceTopic(topic.name, topic.topic_id, (ProducePartition(partition, batch),))
+        name = self.store.names[topic_id]
+        asked = ProduceTopic(name, topic_id, (ProducePartition(partition, batch),))
         self.network.send(connection, ProduceRequest((asked,)), 13, lambda reply: None)
 
     # Life of the nodes
@@ -423,6 +427,10 @@ class ShareSimulation:
             share = leaders.get(group_id, (topic_id, partition))
             if share is None or share.records is None:
                 return f"{name} is not read at node {leading[0].node_id}"
+            if self.ledger.is_behind(share, place):
+                # It learns of the new state when a write is refused (SG-106).
+                self._produce_to(topic_id, partition)
+                return f"{name} goes on with an old state at node {leading[0].node_id}"
             if share.records.start_offset != end:
                 return f"{name} starts at {share.records.start_offset}, its end is {end}"
         return ""
