@@ -80,13 +80,19 @@ class Operation(Struct, eq=False):
 
 class Era(Struct, eq=False):
     """`start_offset`: of the initialization, -1: where the group's settings say. `answered`: an
-    administrator was told that it begins there."""
+    administrator was told that it begins there. `reached`: the highest start offset since."""
 
     state_epoch: int
     start_offset: int
     since_ms: int
     answered: bool = False
+    reached: int = -1
     records: dict[int, LedgerRecord] = field(default_factory=dict)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether acknowledgements were answered that end records."""
+        return any(one.ended for one in self.records.values())
 
     def record(self, offset: int) -> LedgerRecord:
         found = self.records.get(offset)
@@ -131,8 +137,11 @@ class ShareStates:
                 place = key.group_id, key.topic_id, key.partition
                 if value is None:
                     self._ended(place)
-                elif isinstance(value, ShareSnapshot):
+                    continue
+                if isinstance(value, ShareSnapshot):
                     self._snapshot(place, value)
+                if (era := self.now.get(place)) is not None:
+                    era.reached = max(era.reached, value.start_offset)
 
     def _ended(self, place: Place) -> None:
         if self.now.pop(place, None) is None or self.is_deleted(place):
@@ -146,6 +155,10 @@ class ShareStates:
     def _snapshot(self, place: Place, value: ShareSnapshot) -> None:
         before = self.now.get(place)
         if before is not None and value.state_epoch == before.state_epoch:
+            if value.start_offset < before.reached and before.is_begun:
+                raise Violation(
+                    f"{name_of(place)}: begins anew at {value.start_offset}, with the same epoch"
+                )
             return
         if before is not None and value.state_epoch < before.state_epoch:
             raise Violation(
@@ -173,13 +186,14 @@ class ShareStates:
             raise Violation(
                 f"{name_of(place)}: begins at {era.start_offset}, for which nobody has asked"
             )
-        if before is not None and before.answered:
-            raise Violation(
-                f"{name_of(place)}: begins anew at {era.start_offset}, although an answer has "
-                f"said that it begins at {before.start_offset}"
-            )
-        if before is not None and any(one.ended for one in before.records.values()):
-            raise Violation(f"{name_of(place)}: begins anew after acknowledgements")
+        if before is None or not (before.answered or before.is_begun):
+            return
+        # A deletion that was written down before its call failed: a member may initialize then.
+        cause = next((one for one in self._pending(place) if not one.alters), None)
+        if cause is None:
+            why = "records were acknowledged" if before.is_begun else "its start was altered"
+            raise Violation(f"{name_of(place)}: begins anew at {era.start_offset}, although {why}")
+        cause.used.add(place)
 
     def _pending(self, place: Place) -> Iterator[Operation]:
         """The operations that may still have an effect on a share-partition."""
