@@ -224,7 +224,7 @@ class ShareLedger:
         era, now = self._eras[holding.leader], self._states.now.get(place)
         if now is era or self._states.is_deleted(place):
             return
-        if now is None or now.since_ms < at_ms:
+        if (self._states.ended_ms[place] if now is None else now.since_ms) < at_ms:
             raise Violation(
                 f"{name_of(place)}: an acknowledgement of {holding.member} is answered, but it "
                 f"belongs to the state with epoch {era.state_epoch} of earlier"

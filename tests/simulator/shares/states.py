@@ -109,6 +109,8 @@ class ShareStates:
         self.store: SharedStore
         self.now: dict[Place, Era] = {}
         """The present era of each share-partition that has a state."""
+        self.ended_ms: dict[Place, int] = {}
+        """When the state of a share-partition was deleted last."""
         self._eras: dict[Place, list[Era]] = {}
         self._operations: list[Operation] = []
         self._settled: dict[Place, int] = {}
@@ -146,6 +148,7 @@ class ShareStates:
     def _ended(self, place: Place) -> None:
         if self.now.pop(place, None) is None or self.is_deleted(place):
             return
+        self.ended_ms[place] = self._world.now_ms
         cause = next((one for one in self._pending(place) if not one.alters), None)
         if cause is None:
             raise Violation(f"{name_of(place)}: its state is deleted without a request")

@@ -63,6 +63,10 @@ class SharedStore:
     def is_deleted(self, topic_id: bytes) -> bool:
         return topic_id not in self.rows._topics
 
+    def is_about_deleted(self, error: str) -> bool:
+        """Whether an error is about the log of a deleted topic: it may be gone while it is read."""
+        return any(self.is_deleted(one) and one.hex() in error for one in self.names)
+
 
 class Journal:
     """A node's `storage.cluster.CatalogueJournal`."""
