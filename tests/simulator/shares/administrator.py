@@ -125,8 +125,13 @@ class Administrators:
             elif error is not ErrorCode.NON_EMPTY_GROUP:
                 world.after(world.between(0, 500), self._release, group_id)
 
-        node_id = self._simulation.coordinator_of(group_id)
-        self._ask(node_id, self._request(group_id), answered)
+        request = self._request(group_id)
+        if isinstance(request, DeleteGroupsRequest) and self._simulation.has_sessions(group_id):
+            # A leader that a session keeps in use has no way to know that the group of this name is
+            # another one by then. That is so in Kafka, too.
+            world.after(RETRY_MS, self._operate, group_id, refused)
+            return
+        self._ask(self._simulation.coordinator_of(group_id), request, answered)
 
     def _request(self, group_id: str) -> Any:
         simulation, world = self._simulation, self._world

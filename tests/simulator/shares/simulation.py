@@ -195,6 +195,11 @@ class ShareSimulation:
             if one.group_id == group_id
         )
 
+    def has_sessions(self, group_id: str) -> bool:
+        """Whether a node has a session of a member of the group."""
+        serving = [one for one in self.nodes.values() if one.serving]
+        return any(one.parts.share_partitions.sessions.of_group(group_id) for one in serving)
+
     def _handled(
         self, connection: ClientConnection, request: Any
     ) -> list[Acknowledged] | Operation:
