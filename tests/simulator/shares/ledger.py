@@ -206,7 +206,7 @@ class ShareLedger:
                     f"{name}: {member} is told that its acknowledgement {one.kind} is durable, but "
                     f"{_member(record.holding)} has got the record since"
                 )
-            self._check_era(one.place, holding, one.at_ms)
+            self._check_era(one, holding)
             if one.kind == ACCEPT:
                 if record.accepted not in (None, holding):
                     raise Violation(f"{name}: accepted twice, now by {member}")
@@ -219,15 +219,17 @@ class ShareLedger:
             elif not holding.given_back:
                 holding.since_ms = max(holding.since_ms, one.at_ms)
 
-    def _check_era(self, place: Place, holding: Holding, at_ms: int) -> None:
-        """An acknowledgement that has come to a node at `at_ms` must count."""
-        era, now = self._eras[holding.leader], self._states.now.get(place)
-        if now is era or self._states.is_deleted(place):
+    def _check_era(self, one: Acknowledged, holding: Holding) -> None:
+        """An acknowledgement that is answered must count. What is below the start of the present
+        era is over anyhow."""
+        era, now = self._eras[holding.leader], self._states.now.get(one.place)
+        if now is era or self._states.is_deleted(one.place):
             return
-        if (self._states.ended_ms[place] if now is None else now.since_ms) < at_ms:
+        since_ms = self._states.ended_ms[one.place] if now is None else now.since_ms
+        if since_ms < one.at_ms and (now is None or now.reached <= one.offset):
             raise Violation(
-                f"{name_of(place)}: an acknowledgement of {holding.member} is answered, but it "
-                f"belongs to the state with epoch {era.state_epoch} of earlier"
+                f"{name_of(one.place)} at {one.offset}: an acknowledgement of {holding.member} is "
+                f"answered, but it belongs to the state with epoch {era.state_epoch} of earlier"
             )
 
     # The end

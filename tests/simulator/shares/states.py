@@ -158,7 +158,7 @@ class ShareStates:
     def _snapshot(self, place: Place, value: ShareSnapshot) -> None:
         before = self.now.get(place)
         if before is not None and value.state_epoch == before.state_epoch:
-            if value.start_offset < before.reached and before.is_begun:
+            if value.start_offset < before.reached and (before.is_begun or before.answered):
                 raise Violation(
                     f"{name_of(place)}: begins anew at {value.start_offset}, with the same epoch"
                 )
