@@ -126,9 +126,9 @@ class Administrators:
                 world.after(world.between(0, 500), self._release, group_id)
 
         request = self._request(group_id)
-        if isinstance(request, DeleteGroupsRequest) and self._simulation.has_sessions(group_id):
-            # A leader that a session keeps in use has no way to know that the group of this name is
-            # another one by then. That is so in Kafka, too.
+        if isinstance(request, DeleteGroupsRequest) and self._simulation.in_use(group_id):
+            # The next group of the name may have the same state epoch. So a leader of this one
+            # would not be fenced by it; nor is it in Kafka.
             world.after(RETRY_MS, self._operate, group_id, refused)
             return
         self._ask(self._simulation.coordinator_of(group_id), request, answered)

@@ -195,10 +195,16 @@ class ShareSimulation:
             if one.group_id == group_id
         )
 
-    def has_sessions(self, group_id: str) -> bool:
-        """Whether a node has a session of a member of the group."""
-        serving = [one for one in self.nodes.values() if one.serving]
-        return any(one.parts.share_partitions.sessions.of_group(group_id) for one in serving)
+    def in_use(self, group_id: str) -> bool:
+        """Whether a node has a session of a member of the group, or leads share-partitions of it,
+        or still writes what it led."""
+        parts = [one.parts.share_partitions for one in self.nodes.values() if one.serving]
+        return any(
+            one.sessions.of_group(group_id)
+            or any(one.leaders.of_group(group_id))
+            or any(group_id == key[0] for key in one.leaders._ending)
+            for one in parts
+        )
 
     def _handled(
         self, connection: ClientConnection, request: Any
@@ -347,7 +353,14 @@ class ShareSimulation:
         world.after(world.between(0, 5000), self.faults.begin)
         world.run_until(self.faults_ms)
         self._heal()
+        if self.states.may_change():
+            world.run_until(world.now_ms + LATE_MS)
         settled_ms = self._settle()
+        for topic in self.store.topics():
+            for partition in range(topic.partitions):
+                self._produce_to(topic.topic_id, partition)
+        world.run_until(world.now_ms + POLL_MS)
+        self._settle()
         records = sum(end - start for start, end in self._ends().values())
         self._rest()
         return Result(
@@ -384,8 +397,6 @@ class ShareSimulation:
     def _settle(self) -> int:
         """Virtual ms until everything was delivered."""
         start_ms = self.world.now_ms
-        if self.states.may_change():
-            self.world.run_until(start_ms + LATE_MS)
         while (why := self._unsettled()) != "":
             if self.world.now_ms - start_ms > PATIENCE_MS:
                 raise Violation(f"not all is over {PATIENCE_MS} ms after the last fault: {why}")
