@@ -431,26 +431,29 @@ class ShareSimulation:
                 return f"node {node_id}: {why}"
         if why := self.network.unanswered(self.world.now_ms - ANSWER_MS):
             return why
-        for place, (start, end) in self._ends().items():
-            group_id, topic_id, partition = place
-            leading = [
-                one for one in self.nodes.values() if one.serves(bucket_of(topic_id, partition))
-            ]
-            name = name_of(place)
-            if not leading:
-                return f"nobody leads {name}"
-            if start == end:
-                continue
-            leaders = leading[0].parts.share_partitions.leaders
-            share = leaders.get(group_id, (topic_id, partition))
-            if share is None or share.records is None:
-                return f"{name} is not read at node {leading[0].node_id}"
-            if self.ledger.is_behind(share, place):
-                # It learns of the new state when a write is refused (SG-106).
-                self._produce_to(topic_id, partition)
-                return f"{name} goes on with an old state at node {leading[0].node_id}"
-            if share.records.start_offset != end:
-                return f"{name} starts at {share.records.start_offset}, its end is {end}"
+        whys = [self._unread(place, *ends) for place, ends in self._ends().items()]
+        # First what has no state or no leader: it may be the reason of all others.
+        return next(filter(None, sorted(whys, key=lambda why: "its end" in why)), "")
+
+    def _unread(self, place: Place, start: int, end: int) -> str:
+        """Why not everything between these offsets is delivered and over; "" if it is."""
+        group_id, topic_id, partition = place
+        name = name_of(place)
+        leading = [one for one in self.nodes.values() if one.serves(bucket_of(topic_id, partition))]
+        if not leading:
+            return f"nobody leads {name}"
+        if start == end:
+            return ""
+        leaders = leading[0].parts.share_partitions.leaders
+        share = leaders.get(group_id, (topic_id, partition))
+        if share is None or share.records is None:
+            return f"{name} is not read at node {leading[0].node_id}"
+        if self.ledger.is_behind(share, place):
+            # It learns of the new state when a write is refused (SG-106).
+            self._produce_to(topic_id, partition)
+            return f"{name} goes on with an old state at node {leading[0].node_id}"
+        if share.records.start_offset != end:
+            return f"{name} starts at {share.records.start_offset}, its end is {end}"
         return ""
 
     def _rest(self) -> None:
