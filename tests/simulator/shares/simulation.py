@@ -14,7 +14,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
 from groupd.coordinator.share_partitions.in_flight import InFlightRecords
 from groupd.coordinator.share_partitions.share_partition import SharePartition
-from groupd.coordinator.topics.topic import bucket_of, log_name
+from groupd.coordinator.topics.topic import bucket_of
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.share_fetch import AcquiredRecords
@@ -25,13 +25,14 @@ from groupd.storage.units import Unit
 from tests.simulator.cluster.database import Database
 from tests.simulator.cluster.process import LEASE_MS
 from tests.simulator.logs import captured_log
+from tests.simulator.shares import settling
 from tests.simulator.shares.administrator import Administrators
 from tests.simulator.shares.faults import ShareFaults
 from tests.simulator.shares.ledger import CLOCK_SHARE, Acknowledged, ShareLedger
 from tests.simulator.shares.member import ShareMemberClient
 from tests.simulator.shares.network import ClientConnection, ShareNetwork
 from tests.simulator.shares.node import Node
-from tests.simulator.shares.states import Operation, Place, ShareStates, name_of
+from tests.simulator.shares.states import Operation, Place, ShareStates
 from tests.simulator.shares.store import SharedStore
 from tests.simulator.simulation import SimulationFailed
 from tests.simulator.world import Violation, World
@@ -39,9 +40,6 @@ from tests.simulator.world import Violation, World
 PATIENCE_MS = 240_000
 """How long it may take until all is delivered once the faults are over. The persister's last pause
 before it asks again lasts half a minute."""
-
-ANSWER_MS = 30_000
-"""How long a request may wait once the faults are over."""
 
 LATE_MS = 20_000
 """For so long the persister may try what an administrator has asked for before."""
@@ -292,9 +290,9 @@ class ShareSimulation:
         if not topics:
             return
         topic = world.random.choice(topics)
-        self._produce_to(topic.topic_id, world.between(0, topic.partitions - 1))
+        self.produce_to(topic.topic_id, world.between(0, topic.partitions - 1))
 
-    def _produce_to(self, topic_id: TopicId, partition: int) -> None:
+    def produce_to(self, topic_id: TopicId, partition: int) -> None:
         world = self.world
         connection = self.connect(self.leader_of(bucket_of(topic_id, partition)), "producer")
         if connection is None:
@@ -358,10 +356,10 @@ class ShareSimulation:
         settled_ms = self._settle()
         for topic in self.store.topics():
             for partition in range(topic.partitions):
-                self._produce_to(topic.topic_id, partition)
+                self.produce_to(topic.topic_id, partition)
         world.run_until(world.now_ms + POLL_MS)
         self._settle()
-        records = sum(end - start for start, end in self._ends().values())
+        records = sum(end - start for start, end in settling.log_ends(self).values())
         self._rest()
         return Result(
             world.steps,
@@ -397,64 +395,14 @@ class ShareSimulation:
     def _settle(self) -> int:
         """Virtual ms until everything was delivered."""
         start_ms = self.world.now_ms
-        while (why := self._unsettled()) != "":
+        while (why := settling.unsettled(self)) != "":
             if self.world.now_ms - start_ms > PATIENCE_MS:
                 raise Violation(f"not all is over {PATIENCE_MS} ms after the last fault: {why}")
             self.world.run_until(self.world.now_ms + POLL_MS)
-        for place, (start, end) in self._ends().items():
+        for place, (start, end) in settling.log_ends(self).items():
             if why := self.ledger.lost(place, start, end):
                 raise Violation(f"lost: {why}")
         return self.world.now_ms - start_ms
-
-    def _ends(self) -> dict[Place, tuple[int, int]]:
-        """Start and end of the log of each share-partition that a group subscribes to."""
-        found: dict[Place, tuple[int, int]] = {}
-        for group_id in self.group_ids:
-            names = {
-                name
-                for member in self.members
-                if member.group_id == group_id
-                for name in member.topics
-            }
-            for topic in self.store.topics():
-                for partition in range(topic.partitions) if topic.name in names else ():
-                    ends = self.store.end_of(log_name(topic.topic_id, partition))
-                    found[group_id, topic.topic_id, partition] = ends
-        return found
-
-    def _unsettled(self) -> str:
-        for node_id in self.node_ids:
-            node = self.nodes.get(node_id)
-            if node is None or not node.serving:
-                return f"node {node_id} does not run"
-            if (why := node.parts.not_ready()) is not None:
-                return f"node {node_id}: {why}"
-        if why := self.network.unanswered(self.world.now_ms - ANSWER_MS):
-            return why
-        whys = [self._unread(place, *ends) for place, ends in self._ends().items()]
-        # First what has no state or no leader: it may be the reason of all others.
-        return next(filter(None, sorted(whys, key=lambda why: "its end" in why)), "")
-
-    def _unread(self, place: Place, start: int, end: int) -> str:
-        """Why not everything between these offsets is delivered and over; "" if it is."""
-        group_id, topic_id, partition = place
-        name = name_of(place)
-        leading = [one for one in self.nodes.values() if one.serves(bucket_of(topic_id, partition))]
-        if not leading:
-            return f"nobody leads {name}"
-        if start == end:
-            return ""
-        leaders = leading[0].parts.share_partitions.leaders
-        share = leaders.get(group_id, (topic_id, partition))
-        if share is None or share.records is None:
-            return f"{name} is not read at node {leading[0].node_id}"
-        if self.ledger.is_behind(share, place):
-            # It learns of the new state when a write is refused (SG-106).
-            self._produce_to(topic_id, partition)
-            return f"{name} goes on with an old state at node {leading[0].node_id}"
-        if share.records.start_offset != end:
-            return f"{name} starts at {share.records.start_offset}, its end is {end}"
-        return ""
 
     def _rest(self) -> None:
         """After a restart of all nodes nothing is delivered again."""
