@@ -220,11 +220,11 @@ class Renewals:
 
 
 class Notifier:
-    """`notify` wakes all callers of `wait`."""
+    """`notify` wakes all callers of `wait`, in the order in which they came."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     async def wait(self, until_ms: int) -> None:
         """Wait until `notify` is called, but at most until `until_ms` (monotonic)."""
@@ -232,12 +232,12 @@ class Notifier:
             return
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._clock.call_at(until_ms, lambda: _wake(told))
-        self._waiting.add(told)
+        self._waiting[told] = None
         try:
             await told
         finally:
             timer.cancel()
-            self._waiting.discard(told)
+            del self._waiting[told]
 
     def notify(self) -> None:
         for told in list(self._waiting):

@@ -22,7 +22,7 @@ from groupd.storage.cluster import (
     Plan,
     UnitState,
 )
-from groupd.storage.log import LogFenced, LogUnavailable
+from groupd.storage.log import LogError, LogFenced, LogUnavailable
 from groupd.storage.units import (
     OwnedUnit,
     Unit,
@@ -188,7 +188,7 @@ class Session:
         self._world = world
         self._database = database
         self._loop = loop
-        self._node_id = node_id
+        self.node_id = node_id
 
     async def call(self, work: Callable[[Database], T]) -> T:
         world, loop = self._world, self._loop
@@ -210,7 +210,7 @@ class Session:
             try:
                 self._database.note_timeline()
                 result = work(self._database)
-            except (LeaseLost, NodeIdInUse, LogFenced) as raised:
+            except LogError as raised:
                 error = raised
             if not self.cut and not world.chance(self.lost_chance):
                 back_ms = world.between(0, self.slow_ms)
@@ -228,16 +228,16 @@ class Session:
 
     async def join(self, facts: NodeFacts, lease_ms: int) -> int:
         def work(database: Database) -> int:
-            row = database.tables.nodes.get(self._node_id)
+            row = database.tables.nodes.get(self.node_id)
             in_use = row is not None and row.member and row.until_ms > database.now_ms()
             if in_use and row.facts.process != facts.process:
-                raise NodeIdInUse(self._node_id, row.until_ms - database.now_ms())
+                raise NodeIdInUse(self.node_id, row.until_ms - database.now_ms())
             incarnation = 1 if row is None else row.incarnation + 1
             draining = row is not None and row.draining
-            database.tables.nodes[self._node_id] = NodeRow(
+            database.tables.nodes[self.node_id] = NodeRow(
                 facts, incarnation, database.now_ms() + lease_ms, draining=draining
             )
-            database.free(self._node_id)
+            database.free(self.node_id)
             database.changed()
             return incarnation
 
@@ -248,7 +248,7 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> ClusterState:
-            row = database.member(self._node_id, mine)
+            row = database.member(self.node_id, mine)
             row.until_ms = database.now_ms() + lease_ms
             row.applied = applied
             return database.state(known_units)
@@ -259,7 +259,7 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> ClusterState:
-            database.member(self._node_id, mine)
+            database.member(self.node_id, mine)
             if not database.may_assign_units():
                 return database.state(-1)
             tables, changed = database.tables, False
@@ -291,14 +291,14 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> tuple[UnitState, ...]:
-            row = database.member(self._node_id, mine)
+            row = database.member(self.node_id, mine)
             if row.until_ms <= database.now_ms():
-                raise LeaseLost(f"node {self._node_id}")
+                raise LeaseLost(f"node {self.node_id}")
             changed = False
             for unit, one in database.tables.units.items():
-                waits_for_me = one.owner is None and one.wanted == self._node_id
+                waits_for_me = one.owner is None and one.wanted == self.node_id
                 if waits_for_me and database.may_assign_units():
-                    one.owner, one.incarnation, one.epoch = self._node_id, mine, one.epoch + 1
+                    one.owner, one.incarnation, one.epoch = self.node_id, mine, one.epoch + 1
                     self._only_owner(database, unit, one.epoch)
                     changed = True
             if changed:
@@ -306,14 +306,14 @@ class Session:
             return tuple(
                 UnitState(unit, one.owner, one.wanted, one.epoch)
                 for unit, one in database.tables.units.items()
-                if one.owner == self._node_id and one.incarnation == mine
+                if one.owner == self.node_id and one.incarnation == mine
             )
 
         return await self.call(work)
 
     def _only_owner(self, database: Database, unit: Unit, epoch: int) -> None:
         key = unit, epoch, database.tables.timeline
-        owner = self._node_id, self.incarnation
+        owner = self.node_id, self.incarnation
         if database.owners.setdefault(key, owner) != owner:
             raise Violation(f"{key} is owned by {database.owners[key]} and {owner}")
 
@@ -321,10 +321,10 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> None:
-            database.member(self._node_id, mine)
+            database.member(self.node_id, mine)
             for unit, epoch in units:
                 row = database.tables.units[unit]
-                if (row.owner, row.incarnation, row.epoch) == (self._node_id, mine, epoch):
+                if (row.owner, row.incarnation, row.epoch) == (self.node_id, mine, epoch):
                     row.owner = None
             database.changed()
 
@@ -344,7 +344,7 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> None:
-            database.member(self._node_id, mine).leaving = True
+            database.member(self.node_id, mine).leaving = True
             database.changed()
 
         await self.call(work)
@@ -353,8 +353,8 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> None:
-            database.member(self._node_id, mine).member = False
-            database.free(self._node_id)
+            database.member(self.node_id, mine).member = False
+            database.free(self.node_id)
             database.changed()
 
         await self.call(work)
@@ -375,7 +375,7 @@ class Session:
     def owns(self, database: Database, owned: OwnedUnit) -> bool:
         """Whether this life of the node owns the unit at that epoch."""
         row = database.tables.units.get(owned.unit)
-        mine = self._node_id, self.incarnation, owned.epoch
+        mine = self.node_id, self.incarnation, owned.epoch
         return row is not None and (row.owner, row.incarnation, row.epoch) == mine
 
     async def open(self, owned: OwnedUnit) -> tuple[int, list[tuple[int, str]]]:
@@ -395,7 +395,7 @@ class Session:
         mine = self.incarnation
 
         def work(database: Database) -> Appended:
-            node = database.tables.nodes.get(self._node_id)
+            node = database.tables.nodes.get(self.node_id)
             log = database.tables.logs.get(owned.unit)
             if node is None or not node.member or node.incarnation != mine or log is None:
                 raise LogFenced([str(owned.unit)])
@@ -404,6 +404,6 @@ class Session:
             log.entries.append((owned.epoch, value))
             row = database.tables.units[owned.unit]
             now = row.owner, row.incarnation, row.epoch
-            return Appended(now == (self._node_id, mine, owned.epoch), database.tables.timeline)
+            return Appended(now == (self.node_id, mine, owned.epoch), database.tables.timeline)
 
         return await self.call(work)

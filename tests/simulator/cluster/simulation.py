@@ -10,6 +10,7 @@ from groupd.storage.units import (
     Unit,
 )
 from tests.simulator.cluster.database import Appended, Database
+from tests.simulator.cluster.faults import NodeFaults
 from tests.simulator.cluster.process import KIND, LEASE_MS, Process
 from tests.simulator.logs import captured_log
 from tests.simulator.simulation import SimulationFailed
@@ -45,7 +46,7 @@ class ClusterSimulation:
         self.database = Database(self.world, LEASE_MS)
         self.processes: dict[int, Process] = {}
         self.node_ids = list(range(1, self.world.between(2, 5) + 1))
-        self.healed = False
+        self.faults = self._faults()
         self.acknowledged: dict[Unit, list[str]] = {unit: [] for unit in self.units}
         """What each unit has acknowledged, by offset; "" where nobody was told."""
         self.forgotten_until_ms = -1
@@ -156,96 +157,48 @@ class ClusterSimulation:
 
     # Faults
 
-    def _fault(self) -> None:
-        world = self.world
-        if self.healed:
-            return
-        world.after(world.between(50, 3000), self._fault)
-        world.random.choice(
-            [
-                self._start_node,
-                self._kill,
-                self._stop,
-                self._freeze,
-                self._freeze,
-                self._cut,
-                self._lose,
-                self._slow,
-                self._jump,
-                self._database_away,
-                self._promote,
-                self._drain,
-            ]
-        )()
-
-    def _some(self) -> Process | None:
-        alive = list(self.processes.values())
-        return self.world.random.choice(alive) if alive else None
-
     def _start_node(self) -> None:
         for node_id in self.node_ids:
             if node_id not in self.processes:
                 self.world.trace("starts", node_id)
                 process = Process(self.world, self.database, node_id, self.unit_count)
                 process.session.slow_ms = self.world.between(1, 60)
-                process.slow_chance = 0.0 if self.healed else process.slow_chance
+                process.slow_chance = 0.0 if self.faults.healed else process.slow_chance
                 self.processes[node_id] = process
                 return
 
-    def _kill(self) -> None:
-        if (process := self._some()) is not None:
-            self.world.trace("is killed", process.node_id)
-            process.kill()
+    def _gone(self, process: Process) -> None:
+        process.kill()
+        if self.processes.get(process.node_id) is process:
             del self.processes[process.node_id]
 
-    def _stop(self) -> None:
-        process = self._some()
-        if process is None or process.stopping:
-            return
-        self.world.trace("stops", process.node_id)
-
-        def stopped() -> None:
-            self.world.trace("has stopped", process.node_id)
-            process.kill()
-            if self.processes.get(process.node_id) is process:
-                del self.processes[process.node_id]
-
-        process.stop(stopped)
-
-    def _freeze(self) -> None:
-        if (process := self._some()) is not None:
-            for_ms = self.world.between(10, 3 * LEASE_MS)
-            self.world.trace("is frozen", process.node_id, for_ms)
-            process.loop.freeze(for_ms)
-
-    def _cut(self) -> None:
-        if (process := self._some()) is not None:
-            for_ms = self.world.between(100, 3 * LEASE_MS)
-            self.world.trace("is cut off", process.node_id, for_ms)
-            process.session.cut = True
-            self.world.after(for_ms, lambda: setattr(process.session, "cut", False))
-
-    def _lose(self) -> None:
-        if (process := self._some()) is not None:
-            process.session.lost_chance = self.world.random.choice([0.0, 0.1, 0.4])
-            self.world.trace("loses", process.node_id, process.session.lost_chance)
-
-    def _slow(self) -> None:
-        if (process := self._some()) is not None:
-            process.session.slow_ms = self.world.random.choice([2, 50, 300, 1500])
-            self.world.trace("is slow", process.node_id, process.session.slow_ms)
-
-    def _jump(self) -> None:
-        if (process := self._some()) is not None:
-            process.clock.wall_jump_ms += self.world.between(-10_000, 10_000)
-            self.world.trace("wall clock jumps", process.node_id)
-
-    def _database_away(self) -> None:
-        if self.database.up:
-            for_ms = self.world.between(100, 3 * LEASE_MS)
-            self.world.trace("database is away", for_ms)
-            self.database.up = False
-            self.world.after(for_ms, lambda: setattr(self.database, "up", True))
+    def _faults(self) -> NodeFaults:
+        faults = NodeFaults(
+            self.world,
+            self.database,
+            self.node_ids,
+            self.processes,
+            self._gone,
+            every_ms=(50, 3000),
+            longest_ms=3 * LEASE_MS,
+            losses=[0.0, 0.1, 0.4],
+            delays_ms=[2, 50, 300, 1500],
+        )
+        faults.kinds = [
+            self._start_node,
+            faults.kill,
+            faults.stop,
+            faults.freeze,
+            faults.freeze,
+            faults.cut,
+            faults.lose,
+            faults.slow,
+            faults.jump,
+            faults.database_away,
+            self._promote,
+            faults.drain,
+        ]
+        return faults
 
     def _promote(self) -> None:
         if self.world.chance(0.5):
@@ -253,7 +206,7 @@ class ClusterSimulation:
         self.world.trace("a standby is promoted")
         self.database.promote(lossy=self.lossy)
         if self.world.chance(0.5):
-            self._cut()  # somebody does not see the new server yet
+            self.faults.cut()  # somebody does not see the new server yet
         if self.lossy:
             # What was lost is lost; nobody may know of it one lease later.
             self.forgotten_until_ms = self.world.now_ms + LEASE_MS
@@ -264,13 +217,6 @@ class ClusterSimulation:
                     value if self._in_log(unit, offset, value) else ""
                     for offset, value in enumerate(values)
                 ]
-
-    def _drain(self) -> None:
-        row = self.database.tables.nodes.get(self.world.random.choice(self.node_ids))
-        if row is not None:
-            row.draining = not row.draining
-            self.world.trace("drains" if row.draining else "resumes", row.facts.node_id)
-            self.database.changed()
 
     def _copy(self) -> None:
         self.database.copy()
@@ -294,7 +240,7 @@ class ClusterSimulation:
         self._copy()
         self._ask()
         self._change()
-        self.world.after(self.world.between(0, 5000), self._fault)
+        self.world.after(self.world.between(0, 5000), self.faults.begin)
         self.world.run_until(FAULTS_MS)
         self._heal()
         settled_ms = self._settle()
@@ -306,17 +252,9 @@ class ClusterSimulation:
 
     def _heal(self) -> None:
         self.world.trace("---- all faults are over")
-        self.healed = self.database.up = True
-        for process in list(self.processes.values()):
-            if process.stopping:
-                process.kill()
-                del self.processes[process.node_id]
+        self.faults.heal()
         for process in self.processes.values():
-            process.session.cut, process.session.lost_chance = False, 0.0
-            process.session.slow_ms, process.slow_chance = 5, 0.0
-        for row in self.database.tables.nodes.values():
-            row.draining = False
-        self.database.changed()
+            process.slow_chance = 0.0
         for _ in self.node_ids:
             self._start_node()
 

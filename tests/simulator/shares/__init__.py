@@ -1,5 +1,5 @@
 """Share groups in the simulator: whole brokers without sockets, one alone or several of a cluster,
-over a simulated store, with members of share groups and producers.
+over a simulated store, with members of share groups, producers and administrators.
 
 In a cluster the group coordinator, the share coordinator and the leader of a partition are mostly
 on different nodes, and units move. One seed decides everything. A run has three phases: faults for

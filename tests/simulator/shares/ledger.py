@@ -2,9 +2,12 @@
 nothing of how the product keeps records: it is told of acquisitions, of requests as they come to a
 node, and of replies as they leave.
 
-The rules: nobody gets a record that another member holds; nobody gets a record again once an
-acknowledgement that ends it was answered without error; a record is accepted once; delivery counts
-stay within the limit, and do not go below what was made durable.
+The rules, for each era of a share-partition (see `states`): nobody gets a record that another
+member holds; nobody gets a record again once an acknowledgement that ends it was answered without
+error; a record is accepted once; delivery counts stay within the limit, and do not go below what
+was made durable; nobody gets a record below the start. A leader that does not know of a new era yet
+may deliver in the old one, but no acknowledgement ends anything there
+(docs/spec/share-group.md#SG-106).
 """
 
 from __future__ import annotations
@@ -29,10 +32,15 @@ from groupd.protocol.messages.share_fetch import (
     ShareFetchReply,
     ShareFetchRequest,
 )
+from tests.simulator.shares.states import (
+    Era,
+    Holding,
+    LedgerRecord,
+    Place,
+    ShareStates,
+    name_of,
+)
 from tests.simulator.world import Violation, World
-
-Place = tuple[str, TopicId, int]
-"""A share-partition: group, topic id, partition."""
 
 CLOCK_SHARE = 0.95
 """A lock lasts at least for this share of its time, by true time: a node's clock may be fast."""
@@ -40,41 +48,17 @@ CLOCK_SHARE = 0.95
 ENDS = (ACCEPT, GAP, REJECT)
 
 
-class Holding(Struct, eq=False):
-    """A record that a member has acquired. `leader`: the leader that has given it, for one time of
-    leading. `given_back`: the member may not hold it any more."""
-
-    member: str
-    leader: object
-    node_id: int
-    since_ms: int
-    count: int
-    given_back: bool = False
-
-
-class LedgerRecord(Struct, eq=False):
-    """One record of a share-partition. `ended`: what a member was told of it, "" if nothing.
-    `accepted`: the delivery that was accepted. `may_be_over`: an acknowledgement that ends it has
-    come to a node. `least`: the highest delivery count that is durable. `most`: of all
-    deliveries."""
-
-    holding: Holding | None = None
-    ended: str = ""
-    accepted: Holding | None = None
-    may_be_over: bool = False
-    least: int = 0
-    most: int = 0
-
-
 class Acknowledged(Struct, frozen=True):
     """An acknowledgement of one record, as it has come to a node at `at_ms`. `holding`: the
-    delivery that it is about; None if another member has got the record since, or nobody."""
+    delivery of `record` that it is about; None if another member has got the record since, or
+    nobody."""
 
     place: Place
     offset: int
     kind: int
     at_ms: int
-    holding: Holding | None
+    record: LedgerRecord | None = None
+    holding: Holding | None = None
 
 
 class ShareLedger:
@@ -84,28 +68,33 @@ class ShareLedger:
     def __init__(
         self,
         world: World,
+        states: ShareStates,
         lock_ms: int,
         limit: int,
         leads: Callable[[int, TopicId, int], bool],
     ) -> None:
-        self.places: dict[Place, dict[int, LedgerRecord]] = {}
         self.acquisitions = self.accepts = 0
         self.at_rest = False
         """Nothing may be delivered any more."""
         self._world = world
+        self._states = states
+        self._eras: dict[object, Era] = {}
+        """By leader."""
+        self._last: dict[Place, dict[int, LedgerRecord]] = {}
+        """By share-partition and offset: the record as it was delivered last."""
         self._lock_ms = int(lock_ms * CLOCK_SHARE)
         self._limit = limit
         self._leads = leads
         self._held: dict[tuple[int, str], list[Holding]] = {}
 
-    def record(self, place: Place, offset: int) -> LedgerRecord:
-        records = self.places.setdefault(place, {})
-        found = records.get(offset)
-        if found is None:
-            found = records[offset] = LedgerRecord()
-        return found
-
     # Acquisitions
+
+    def loaded(self, leader: object, place: Place, state_epoch: int) -> None:
+        """A leader has read the state of a share-partition."""
+        era = self._states.with_epoch(place, state_epoch)
+        if era is None:
+            raise Violation(f"{name_of(place)}: no state has epoch {state_epoch}")
+        self._eras[leader] = era
 
     def acquired(
         self,
@@ -116,31 +105,35 @@ class ShareLedger:
         ranges: Sequence[AcquiredRecords],
     ) -> None:
         if ranges and not self._leads(node_id, *place[1:]):
-            raise Violation(f"{_name(place)}: node {node_id} gives records and does not lead")
+            raise Violation(f"{name_of(place)}: node {node_id} gives records and does not lead")
+        era, last = self._eras[leader], self._last.setdefault(place, {})
         for one in ranges:
+            if one.first_offset < era.start_offset:
+                raise Violation(f"{name_of(place)} at {one.first_offset}: below the start")
             for offset in range(one.first_offset, one.last_offset + 1):
-                self._acquire(node_id, leader, place, member, offset, one.delivery_count)
+                record = last[offset] = era.record(offset)
+                why = self._acquire(node_id, leader, record, member, one.delivery_count)
+                if why:
+                    raise Violation(f"{name_of(place)} at {offset}: {member} gets it {why}")
 
     def _acquire(
-        self, node_id: int, leader: object, place: Place, member: str, offset: int, count: int
-    ) -> None:
+        self, node_id: int, leader: object, record: LedgerRecord, member: str, count: int
+    ) -> str:
+        """Why the member must not get the record; "" if it may."""
         self.acquisitions += 1
-        record = self.record(place, offset)
-        name = f"{_name(place)} at {offset}"
         before = record.holding
         if self.at_rest:
-            raise Violation(f"{name}: {member} gets it after everything was over")
+            return "after everything was over"
         if record.ended:
-            raise Violation(f"{name}: {member} gets it (x{count}) although it was {record.ended}")
+            return f"(x{count}) although it was {record.ended}"
         if before is not None and self._holds(before, leader):
-            raise Violation(f"{name}: {member} gets it (x{count}) while {before.member} holds it")
+            return f"(x{count}) while {before.member} holds it"
         if not record.least < count <= self._limit:
-            raise Violation(
-                f"{name}: delivered x{count}; x{record.least} is durable, the limit {self._limit}"
-            )
+            return f"x{count}; x{record.least} is durable, the limit {self._limit}"
         record.most = max(record.most, count)
         record.holding = Holding(member, leader, node_id, self._world.now_ms, count)
         self._held.setdefault((node_id, member), []).append(record.holding)
+        return ""
 
     def _holds(self, holding: Holding, leader: object) -> bool:
         """Whether a member holds a record for sure. Another leader does not know of its lock."""
@@ -171,15 +164,15 @@ class ShareLedger:
         return found
 
     def _asked(self, place: Place, offset: int, kind: int, member: str) -> Acknowledged:
-        record = self.record(place, offset)
-        holding = record.holding
-        if holding is None or holding.member != member:
-            return Acknowledged(place, offset, kind, self._world.now_ms, None)
+        record = self._last.get(place, {}).get(offset)
+        holding = None if record is None else record.holding
+        if record is None or holding is None or holding.member != member:
+            return Acknowledged(place, offset, kind, self._world.now_ms)
         if kind != RENEW:
             holding.given_back = True
         if kind in ENDS:
             record.may_be_over = True
-        return Acknowledged(place, offset, kind, self._world.now_ms, holding)
+        return Acknowledged(place, offset, kind, self._world.now_ms, record, holding)
 
     def answered(self, request: Any, asked: Sequence[Acknowledged], reply: Any) -> None:
         """A reply leaves a node."""
@@ -197,42 +190,66 @@ class ShareLedger:
         for one in asked:
             error = errors.get(one.place[1:])
             if error is None:
-                raise Violation(f"{_name(one.place)}: an acknowledgement has no result")
+                raise Violation(f"{name_of(one.place)}: an acknowledgement has no result")
             if error is ErrorCode.NONE:
                 self._done(one, request.member_id)
 
     def _done(self, one: Acknowledged, member: str) -> None:
         """A member was told that its acknowledgement is durable."""
-        record, holding = self.record(one.place, one.offset), one.holding
-        name = f"{_name(one.place)} at {one.offset}"
+        record, holding = one.record, one.holding
+        if record is None or holding is None:
+            return
+        name = f"{name_of(one.place)} at {one.offset}"
         if one.kind in ENDS:
-            if holding is not None and record.holding is not holding:
+            if record.holding is not holding:
                 raise Violation(
                     f"{name}: {member} is told that its acknowledgement {one.kind} is durable, but "
                     f"{_member(record.holding)} has got the record since"
                 )
-            if one.kind == ACCEPT and holding is not None:
+            self._check_era(one, holding)
+            if one.kind == ACCEPT:
                 if record.accepted not in (None, holding):
                     raise Violation(f"{name}: accepted twice, now by {member}")
                 record.accepted = holding
                 self.accepts += 1
             record.ended = "accepted" if one.kind == ACCEPT else "rejected"
-        elif holding is not None and record.holding is holding:
+        elif record.holding is holding:
             if one.kind == RELEASE:
                 record.least = max(record.least, holding.count)
             elif not holding.given_back:
                 holding.since_ms = max(holding.since_ms, one.at_ms)
 
+    def _check_era(self, one: Acknowledged, holding: Holding) -> None:
+        """An acknowledgement that is answered must count. What is below the start of the present
+        era is over anyhow."""
+        era, now = self._eras[holding.leader], self._states.now.get(one.place)
+        if now is era or self._states.is_deleted(one.place):
+            return
+        since_ms = self._states.ended_ms[one.place] if now is None else now.since_ms
+        if since_ms < one.at_ms and (now is None or now.reached <= one.offset):
+            raise Violation(
+                f"{name_of(one.place)} at {one.offset}: an acknowledgement of {holding.member} is "
+                f"answered, but it belongs to the state with epoch {era.state_epoch} of earlier"
+            )
+
     # The end
 
-    def lost(self, place: Place, end: int) -> str:
-        """Why not all records below the offset `end` are delivered or archived; "" if they are."""
-        for offset in range(end):
-            record = self.record(place, offset)
+    def is_behind(self, leader: object, place: Place) -> bool:
+        """Whether a leader does not know of the present era."""
+        return self._eras[leader] is not self._states.now.get(place)
+
+    def lost(self, place: Place, start: int, end: int) -> str:
+        """Why not all records of the log, from `start` to the offset `end`, are delivered or
+        archived; "" if they are."""
+        era = self._states.now.get(place)
+        if era is None:
+            return f"{name_of(place)}: has no state" if end else ""
+        for offset in range(max(start, era.start_offset), end):
+            record = era.record(offset)
             if not record.most:
-                return f"{_name(place)} at {offset}: nobody has ever got it"
+                return f"{name_of(place)} at {offset}: nobody has ever got it"
             if not record.ended and not record.may_be_over and record.most < self._limit:
-                return f"{_name(place)} at {offset}: delivered x{record.most}, and not ended"
+                return f"{name_of(place)} at {offset}: delivered x{record.most}, and not ended"
         return ""
 
 
@@ -240,11 +257,6 @@ def _each(batch: AcknowledgementBatch) -> Iterator[tuple[int, int]]:
     offsets = range(batch.first_offset, batch.last_offset + 1)
     types = batch.types * len(offsets) if len(batch.types) == 1 else batch.types
     return zip(offsets, types, strict=True)
-
-
-def _name(place: Place) -> str:
-    group, topic_id, partition = place
-    return f"{group} {topic_id[-1]}-{partition}"
 
 
 def _member(holding: Holding | None) -> str:

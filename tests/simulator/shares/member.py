@@ -75,7 +75,9 @@ class ShareMemberClient:
         self._world = simulation.world
         self.topics = topics
         self._life = 0
-        self._calls = 0
+        self._left = False
+        self.in_group_until_ms = -1
+        """Until then it is a member for sure, if it does not leave."""
         self._epoch = 0
         self._names_told = False
         self._links: dict[int, Link] = {}
@@ -84,14 +86,17 @@ class ShareMemberClient:
     # Life
 
     def start(self) -> None:
-        """Begin a life, often under the member id of the last one."""
+        """Begin a life, often under the member id of the last one if that has not left."""
+        if not self._simulation.administrators.may_start(self.group_id):
+            return
         self._life += 1
         self.running, self.frozen = True, False
-        if not self.member_id or self._world.chance(0.6):
+        if not self.member_id or self._left or self._world.chance(0.6):
             self.member_id = f"{self.name}.{self._life}"
         self._world.trace("start", self.name, self.member_id)
         self.assigned = frozenset()
         self._epoch = 0
+        self._left = False
         self._later(0, self._heartbeat)
 
     def die(self) -> None:
@@ -112,13 +117,14 @@ class ShareMemberClient:
             if link.connection is not None and link.epoch and not link.busy:
                 link.epoch = -1
                 self._acknowledge(link)
+        self._left, self.in_group_until_ms = True, -1
         self._send_heartbeat(-1)
         self._world.after(2 * RETRY_MS, self._die_in, self._life)
 
     def _die_in(self, life: int) -> None:
         if self._life == life and self.running:
             self.die()
-            if self._simulation.healed:
+            if self._simulation.faults.healed:
                 self.start()
 
     def freeze(self, for_ms: int) -> None:
@@ -185,9 +191,10 @@ class ShareMemberClient:
         request = ShareGroupHeartbeatRequest(
             self.group_id, self.member_id, epoch, subscribed_topic_names=names
         )
-        self._ask(connection, request, 1, self._on_heartbeat)
+        sent_ms = self._world.now_ms
+        self._ask(connection, request, 1, lambda reply: self._on_heartbeat(reply, sent_ms))
 
-    def _on_heartbeat(self, reply: ShareGroupHeartbeatReply | None) -> None:
+    def _on_heartbeat(self, reply: ShareGroupHeartbeatReply | None, sent_ms: int) -> None:
         if reply is None:
             if self._coordinator is not None:
                 self._simulation.network.close(self._coordinator)
@@ -200,6 +207,8 @@ class ShareMemberClient:
                 return
             self._epoch = reply.member_epoch
             self._names_told = True
+            if not self._left:
+                self.in_group_until_ms = sent_ms + self._simulation.session_ms
             if reply.assignment is not None:
                 self.assigned = frozenset(
                     (topic.topic_id, one) for topic in reply.assignment for one in topic.partitions
@@ -212,7 +221,7 @@ class ShareMemberClient:
             ErrorCode.FENCED_MEMBER_EPOCH,
             ErrorCode.GROUP_ID_NOT_FOUND,
         ):
-            self._epoch = 0
+            self._epoch, self.in_group_until_ms = 0, -1
             self.assigned = frozenset()
         self._names_told = False
         self._later(RETRY_MS, self._heartbeat)
@@ -277,7 +286,7 @@ class ShareMemberClient:
         self._send(link, request)
 
     def _fetch(self, link: Link, wanted: set[Partition]) -> None:
-        world, healed = self._world, self._simulation.healed
+        world, healed = self._world, self._simulation.faults.healed
         opens = link.epoch == 0
         acks = [] if opens else link.ready
         new = wanted if opens else wanted - link.known
@@ -338,14 +347,14 @@ class ShareMemberClient:
     def _take(self, link: Link, place: Partition, acquired: Iterable[AcquiredRecords]) -> None:
         for one in acquired:
             first, last = one.first_offset, one.last_offset
-            if not self._simulation.healed and last > first and self._world.chance(0.2):
+            if not self._simulation.faults.healed and last > first and self._world.chance(0.2):
                 cut = self._world.between(first, last - 1)
                 self._plan(link, place, first, cut)
                 first = cut + 1
             self._plan(link, place, first, last)
 
     def _plan(self, link: Link, place: Partition, first: int, last: int) -> None:
-        if not self._simulation.healed and self._world.chance(0.05):
+        if not self._simulation.faults.healed and self._world.chance(0.05):
             return  # nobody cares for these any more
         delay_ms = self._simulation.work_ms()
         self._later(delay_ms, self._worked, link, link.connection, place, first, last)
@@ -362,7 +371,7 @@ class ShareMemberClient:
         if link.connection is not connection or not link.epoch:
             return
         world = self._world
-        if self._simulation.healed:
+        if self._simulation.faults.healed:
             types = bytes([ACCEPT])
         elif world.chance(0.15):
             renewal = place, AcknowledgementBatch(first, last, bytes([RENEW]))

@@ -21,7 +21,8 @@ class ClientConnection:
         self.node = node
         self.member = member
         self.session: ClientSession = node.new_session()
-        self.waiting: dict[int, NodeWaiter] = {}
+        self.waiting: dict[int, tuple[int, NodeWaiter]] = {}
+        """By number: since when a request waits, and its waiter."""
         self.ready_ms = 0
         self.closed = self.ended = False
 
@@ -38,15 +39,18 @@ class ShareNetwork:
     def __init__(self, world: World) -> None:
         self.healed = False
         self.loss = world.random.choice([0.0, 0.0, 0.01, 0.05])
+        self.peer_loss = world.random.choice([0.0, 0.05, 0.3])
+        """Of calls between nodes."""
         self.delay_max_ms = world.random.choice([1, 20, 200, 1000])
         self.handled: Handled = lambda connection, request: None
         self.answered: Answered = lambda connection, request, facts, reply: None
         self.ended: Callable[[ClientConnection], None] = lambda connection: None
         self._world = world
         self._calls = 0
+        self._open: dict[ClientConnection, None] = {}
 
-    def loses(self) -> bool:
-        return not self.healed and self._world.chance(self.loss)
+    def loses(self, loss: float | None = None) -> bool:
+        return not self.healed and self._world.chance(self.loss if loss is None else loss)
 
     def delay_ms(self) -> int:
         return self._world.between(0, 2 if self.healed else self.delay_max_ms)
@@ -79,6 +83,7 @@ class ShareNetwork:
             return
         self._calls += 1
         number = self._calls
+        self._open[connection] = None
         facts = self.handled(connection, request)
         self._world.trace(">", connection.node.node_id, connection.member, request)
 
@@ -89,15 +94,27 @@ class ShareNetwork:
             if not connection.closed and not self.loses():
                 self._world.after(self.delay_ms(), self._back, connection, on_reply, reply)
 
-        waiter = connection.node.submit(request, version, connection.session, resolve)
+        def hung_up() -> None:
+            connection.closed = True
+            self._world.after(0, connection.node.loop.enter, self._end, connection)
+
+        waiter = connection.node.submit(request, version, connection.session, resolve, hung_up)
         if waiter in waiter.waiting:
-            connection.waiting[number] = waiter
+            connection.waiting[number] = self._world.now_ms, waiter
 
     def _back(
         self, connection: ClientConnection, on_reply: Callable[[Any], None], reply: Any
     ) -> None:
         if not connection.closed:
             on_reply(reply)
+
+    def unanswered(self, since_ms: int) -> str:
+        """A request that came to a node before that time and has no answer; "" if there is none."""
+        for connection in self._open:
+            for at_ms, waiter in connection.waiting.values() if connection.node.loop.alive else ():
+                if at_ms < since_ms:
+                    return f"{waiter.request} of {connection.member} is not answered"
+        return ""
 
     def close(self, connection: ClientConnection) -> None:
         """The client closes, or is gone; the node notices soon, or much later."""
@@ -109,10 +126,13 @@ class ShareNetwork:
         self._world.after(delay_ms, connection.node.loop.enter, self._end, connection)
 
     def _end(self, connection: ClientConnection) -> None:
+        if connection.ended:
+            return
         self._world.trace("connection ends", connection.node.node_id, connection.member)
         connection.ended = True
         self.ended(connection)
-        for waiter in list(connection.waiting.values()):
+        self._open.pop(connection, None)
+        for _, waiter in list(connection.waiting.values()):
             connection.node.parts.broker.forget(waiter)
         connection.waiting.clear()
         connection.session.end()

@@ -59,14 +59,20 @@ class VirtualHost(Host):
 
 
 class NodeWaiter(Waiter):
-    """A request of a client on a connection, or of another node."""
+    """A request of a client on a connection, or of another node. `hung_up()`: the node closes the
+    connection instead of an answer."""
 
     def __init__(
-        self, request: Any, session: ClientSession | None, resolve: Callable[[Any], None]
+        self,
+        request: Any,
+        session: ClientSession | None,
+        resolve: Callable[[Any], None],
+        hung_up: Callable[[], None],
     ) -> None:
         super().__init__(request, _FAILURES[type(request)])
         self.session = session
         self._resolve = resolve
+        self.hang_up = hung_up  # type: ignore[method-assign]
 
     def send(self, reply: Any) -> None:
         self._resolve(reply)
@@ -98,12 +104,14 @@ class SimulatedPeers(Peers):
 
         def arrive() -> None:
             other = self._simulation.nodes.get(node_id)
-            if other is None or not other.serving or network.loses():
+            if other is None or not other.serving or network.loses(network.peer_loss):
                 return
-            other.loop.enter(other.submit, request, VERSIONS[type(request)], None, resolve)
+            other.loop.enter(
+                other.submit, request, VERSIONS[type(request)], None, resolve, lambda: None
+            )
 
         def resolve(reply: Any) -> None:
-            if not network.loses():
+            if not network.loses(network.peer_loss):
                 world.after(network.delay_ms(), loop.enter, settle, reply)
 
         world.after(network.delay_ms(), arrive)
@@ -156,7 +164,7 @@ class Node:
         self.loop = VirtualLoop(world)
         self.clock = NodeClock(world, self.loop)
         self.session = Session(world, simulation.database, self.loop, node_id)
-        self.store = NodeStore(simulation.rows, simulation.database, self.session)
+        self.store = NodeStore(simulation.store, self.session)
         self.serving = self.stopping = self.failed = False
         self.member: SimulatedMember | None = None
         if not alone:
@@ -191,9 +199,10 @@ class Node:
         version: int,
         session: ClientSession | None,
         resolve: Callable[[Any], None],
+        hung_up: Callable[[], None],
     ) -> NodeWaiter:
         """Hands a request to the broker, inside `loop.enter`."""
-        waiter = NodeWaiter(request, session, resolve)
+        waiter = NodeWaiter(request, session, resolve, hung_up)
         self.parts.broker.submit(RequestContext(waiter, version, "client"), request)
         return waiter
 
@@ -203,6 +212,9 @@ class Node:
     def stop(self, stopped: Callable[[], None]) -> None:
         """As SIGTERM does: `stopped` runs when all is handed over, written and answered."""
         self.stopping = True
+        if not self.serving:
+            stopped()
+            return
 
         async def run() -> None:
             if self.member is not None:

@@ -12,30 +12,37 @@ from typing import Any
 
 from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.runtime.coordinator_types import GROUP_COORDINATOR
+from groupd.coordinator.share_partitions.in_flight import InFlightRecords
 from groupd.coordinator.share_partitions.share_partition import SharePartition
-from groupd.coordinator.topics.topic import bucket_of, log_name
+from groupd.coordinator.topics.topic import bucket_of
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.share_fetch import AcquiredRecords
 from groupd.protocol.messages.topics import RESOURCE_GROUP
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import StoredTopic
-from groupd.storage.memory import MemoryStore
 from groupd.storage.units import Unit
 from tests.simulator.cluster.database import Database
 from tests.simulator.cluster.process import LEASE_MS
 from tests.simulator.logs import captured_log
+from tests.simulator.shares import settling
+from tests.simulator.shares.administrator import Administrators
 from tests.simulator.shares.faults import ShareFaults
-from tests.simulator.shares.ledger import Acknowledged, Place, ShareLedger
+from tests.simulator.shares.ledger import CLOCK_SHARE, Acknowledged, ShareLedger
 from tests.simulator.shares.member import ShareMemberClient
 from tests.simulator.shares.network import ClientConnection, ShareNetwork
 from tests.simulator.shares.node import Node
+from tests.simulator.shares.states import Operation, Place, ShareStates
+from tests.simulator.shares.store import SharedStore
 from tests.simulator.simulation import SimulationFailed
 from tests.simulator.world import Violation, World
 
 PATIENCE_MS = 240_000
 """How long it may take until all is delivered once the faults are over. The persister's last pause
 before it asks again lasts half a minute."""
+
+LATE_MS = 20_000
+"""For so long the persister may try what an administrator has asked for before."""
 
 REST_MS = 8000
 """How long is looked whether something is delivered again."""
@@ -63,11 +70,13 @@ def left_behind() -> Iterator[None]:
     world. Its coroutines may complain that they are not ended in order."""
     enabled, hook = gc.isenabled(), sys.unraisablehook
     gc.disable()
+    gc.freeze()  # what was there before is not looked through for each run
     sys.unraisablehook = lambda _: None
     try:
         yield
     finally:
         gc.collect()
+        gc.unfreeze()
         sys.unraisablehook = hook
         if enabled:
             gc.enable()
@@ -79,24 +88,25 @@ class ShareSimulation:
         world = self.world = World(seed, verbose=verbose)
         self.alone = world.chance(0.4)
         self.node_ids = [0] if self.alone else list(range(1, world.between(2, 3) + 1))
-        self.healed = False
         self.lock_ms = world.random.choice([1000, 2000, 5000])
         self.config = self._draw_config()
+        self.session_ms = int(self.config.share_session_timeout_ms * CLOCK_SHARE)
+        """How long a member is in its group for sure after a heartbeat."""
         self.faults_ms = world.random.choice([10_000, 20_000, 40_000])
         self.produce_every_ms = world.random.choice([50, 200, 1000])
         self.work_max_ms = world.random.choice([20, 500, self.lock_ms])
         self.database = Database(world, LEASE_MS)
-        self.rows = MemoryStore("simulated")
-        self.topics = [
-            StoredTopic(bytes([world.between(0, 255)]) * 15 + bytes([number]), f"t{number}", count)
-            for number, count in enumerate([world.between(1, 3), world.between(1, 2)])
-        ]
+        self.topic_names = ("t0", "t1", "t2")
+        self.states = ShareStates(world, self._has_member)
+        self.store = self.states.store = SharedStore(
+            self.database, self.states.appended, alone=self.alone
+        )
         self.group_ids = [f"g{number}" for number in range(world.between(1, 2))]
         self._fill_store()
         self.nodes: dict[int, Node] = {}
         self.network = ShareNetwork(world)
         self.ledger = ShareLedger(
-            world, self.lock_ms, self.config.share_delivery_count_limit, self._leads
+            world, self.states, self.lock_ms, self.config.share_delivery_count_limit, self._leads
         )
         self.network.handled = self._handled
         self.network.answered = self._answered
@@ -107,6 +117,7 @@ class ShareSimulation:
             for number in range(world.between(1, 4))
         ]
         self.faults = ShareFaults(self)
+        self.administrators = Administrators(self)
         self.log = captured_log()
         world.after_step = self._check
         self._openers: dict[tuple[int, str], ClientConnection] = {}
@@ -134,17 +145,16 @@ class ShareSimulation:
         )
 
     def _fill_store(self) -> None:
-        self.rows._started = True
-        for topic in self.topics:
-            self.rows.restore_topic(topic)
+        for number, count in enumerate([self.world.between(1, 3), self.world.between(1, 2)]):
+            topic_id = bytes([self.world.between(0, 255)]) * 15 + bytes([number])
+            self.store.put_topic(StoredTopic(topic_id, self.topic_names[number], count))
         for group_id in self.group_ids:
-            self.rows.restore_config(
+            self.store.rows.restore_config(
                 RESOURCE_GROUP, group_id, "share.auto.offset.reset", "earliest"
             )
 
     def _some_topics(self) -> tuple[str, ...]:
-        names = tuple(topic.name for topic in self.topics)
-        return names if self.world.chance(0.8) else names[:1]
+        return self.topic_names if self.world.chance(0.8) else self.topic_names[:1]
 
     # What clients ask
 
@@ -162,21 +172,44 @@ class ShareSimulation:
 
     def work_ms(self) -> int:
         """How long an application works on records; now and then longer than its locks last."""
-        if self.healed:
+        if self.faults.healed:
             return self.world.between(0, 50)
         if self.world.chance(0.1):
             return self.lock_ms + self.world.between(0, 2000)
         return self.world.between(0, self.work_max_ms)
 
     def fetch_pause_ms(self) -> int:
-        return self.world.between(0, 100 if self.healed else 400)
+        return self.world.between(0, 100 if self.faults.healed else 400)
 
     # What the ledger is told
 
     def _leads(self, node_id: int, topic_id: TopicId, partition: int) -> bool:
         return self.nodes[node_id].serves(bucket_of(topic_id, partition))
 
-    def _handled(self, connection: ClientConnection, request: Any) -> list[Acknowledged]:
+    def _has_member(self, group_id: str) -> bool:
+        return any(
+            one.in_group_until_ms > self.world.now_ms
+            for one in self.members
+            if one.group_id == group_id
+        )
+
+    def in_use(self, group_id: str) -> bool:
+        """Whether a node has a session of a member of the group, or leads share-partitions of it,
+        or still writes what it led."""
+        parts = [one.parts.share_partitions for one in self.nodes.values() if one.serving]
+        return any(
+            one.sessions.of_group(group_id)
+            or any(one.leaders.of_group(group_id))
+            or any(group_id == key[0] for key in one.leaders._ending)
+            for one in parts
+        )
+
+    def _handled(
+        self, connection: ClientConnection, request: Any
+    ) -> list[Acknowledged] | Operation:
+        operation = self.states.asked(request)
+        if operation is not None:
+            return operation
         if getattr(request, "session_epoch", None) == 0:
             self._openers[connection.node.node_id, request.member_id] = connection
         return self.ledger.handled(connection.node.node_id, request)
@@ -185,9 +218,12 @@ class ShareSimulation:
         self,
         connection: ClientConnection,
         request: Any,
-        facts: Sequence[Acknowledged],
+        facts: Sequence[Acknowledged] | Operation,
         reply: Any,
     ) -> None:
+        if isinstance(facts, Operation):
+            self.world.watched(self.states.answered)(facts, reply)
+            return
         self.world.watched(self.ledger.answered)(request, facts, reply)
 
     def _session_ends(self, connection: ClientConnection) -> None:
@@ -199,20 +235,31 @@ class ShareSimulation:
 
     @contextmanager
     def _acquisitions(self) -> Iterator[None]:
-        """Tell the ledger of all acquisitions, also of those whose replies nobody gets."""
-        acquire = SharePartition.acquire
+        """Tell the ledger of states that leaders have loaded, and of all acquisitions, also of
+        those whose replies nobody gets."""
+        load, acquire = SharePartition._loaded, SharePartition.acquire
         told = self.world.watched(self.ledger.acquired)
+        told_of_state = self.world.watched(self.ledger.loaded)
+
+        def place_of(share: SharePartition) -> Place:
+            return share.group_id, share.partition.topic_id, share.partition.partition
+
+        async def loaded(share: SharePartition) -> InFlightRecords:
+            records = await load(share)
+            told_of_state(share, place_of(share), share._state_epoch)
+            return records
 
         def noted(share: SharePartition, asked: Any, *found: Any) -> Sequence[AcquiredRecords]:
             acquired = acquire(share, asked, *found)
-            place = share.group_id, share.partition.topic_id, share.partition.partition
-            told(self._running(), share, place, asked.member_id, acquired)
+            told(self._running(), share, place_of(share), asked.member_id, acquired)
             return acquired
 
+        SharePartition._loaded = loaded  # type: ignore[method-assign]
         SharePartition.acquire = noted  # type: ignore[method-assign]
         try:
             yield
         finally:
+            SharePartition._loaded = load  # type: ignore[method-assign]
             SharePartition.acquire = acquire  # type: ignore[method-assign]
 
     def _running(self) -> int:
@@ -227,25 +274,34 @@ class ShareSimulation:
         for node in self.nodes.values():
             if node.loop.failures:
                 raise Violation(f"node {node.node_id}: {node.loop.failures[0]}")
-        if self.log.errors:
-            raise Violation(f"logged: {self.log.errors[0]}")
+        for error in self.log.errors:
+            if not self.store.is_about_deleted(error):
+                raise Violation(f"logged: {error}")
+        self.log.errors.clear()
 
     # Producers
 
     def _produce(self) -> None:
         world = self.world
-        if self.healed:
+        if self.faults.healed:
             return
         world.after(world.between(1, 2 * self.produce_every_ms), self._produce)
-        topic = world.random.choice(self.topics)
-        partition = world.between(0, topic.partitions - 1)
-        connection = self.connect(self.leader_of(bucket_of(topic.topic_id, partition)), "producer")
+        topics = self.store.topics()
+        if not topics:
+            return
+        topic = world.random.choice(topics)
+        self.produce_to(topic.topic_id, world.between(0, topic.partitions - 1))
+
+    def produce_to(self, topic_id: TopicId, partition: int) -> None:
+        world = self.world
+        connection = self.connect(self.leader_of(bucket_of(topic_id, partition)), "producer")
         if connection is None:
             return
         count = world.random.choice([1, 1, 3, 10, 40])
         records = [(None, b"%d" % number) for number in range(count)]
         batch = encode_batch(0, 0, connection.node.clock.now().wall_ms, records)
-        asked = ProduceTopic(topic.name, topic.topic_id, (ProducePartition(partition, batch),))
+        name = self.store.names[topic_id]
+        asked = ProduceTopic(name, topic_id, (ProducePartition(partition, batch),))
         self.network.send(connection, ProduceRequest((asked,)), 13, lambda reply: None)
 
     # Life of the nodes
@@ -263,7 +319,7 @@ class ShareSimulation:
         node.kill()
         if self.nodes.get(node.node_id) is node:
             del self.nodes[node.node_id]
-            delay_ms = 100 if self.healed else self.world.between(0, RESTART_MAX_MS)
+            delay_ms = 100 if self.faults.healed else self.world.between(0, RESTART_MAX_MS)
             self.world.after(delay_ms, self.start_node, node.node_id)
 
     # Phases
@@ -291,11 +347,19 @@ class ShareSimulation:
             world.after(world.between(0, 3000), self._first_start, member)
         world.after(0, self._watch_nodes)
         self._produce()
+        self.administrators.begin()
         world.after(world.between(0, 5000), self.faults.begin)
         world.run_until(self.faults_ms)
         self._heal()
+        if self.states.may_change():
+            world.run_until(world.now_ms + LATE_MS)
         settled_ms = self._settle()
-        records = sum(self._ends().values())
+        for topic in self.store.topics():
+            for partition in range(topic.partitions):
+                self.produce_to(topic.topic_id, partition)
+        world.run_until(world.now_ms + POLL_MS)
+        self._settle()
+        records = sum(end - start for start, end in settling.log_ends(self).values())
         self._rest()
         return Result(
             world.steps,
@@ -319,14 +383,8 @@ class ShareSimulation:
 
     def _heal(self) -> None:
         self.world.trace("---- all faults are over")
-        self.healed = self.database.up = self.network.healed = True
-        for node in list(self.nodes.values()):
-            node.session.cut, node.session.lost_chance, node.session.slow_ms = False, 0.0, 5
-            if node.stopping:
-                self.gone(node)
-        for row in self.database.tables.nodes.values():
-            row.draining = False
-        self.database.changed()
+        self.network.healed = True
+        self.faults.heal()
         for node_id in self.node_ids:
             self.start_node(node_id)
         for member in self.members:
@@ -337,55 +395,14 @@ class ShareSimulation:
     def _settle(self) -> int:
         """Virtual ms until everything was delivered."""
         start_ms = self.world.now_ms
-        while (why := self._unsettled()) != "":
+        while (why := settling.unsettled(self)) != "":
             if self.world.now_ms - start_ms > PATIENCE_MS:
                 raise Violation(f"not all is over {PATIENCE_MS} ms after the last fault: {why}")
             self.world.run_until(self.world.now_ms + POLL_MS)
-        for place, end in self._ends().items():
-            if why := self.ledger.lost(place, end):
+        for place, (start, end) in settling.log_ends(self).items():
+            if why := self.ledger.lost(place, start, end):
                 raise Violation(f"lost: {why}")
         return self.world.now_ms - start_ms
-
-    def _ends(self) -> dict[Place, int]:
-        """The end of the log of each share-partition that a group subscribes to."""
-        found: dict[Place, int] = {}
-        for group_id in self.group_ids:
-            names = {
-                name
-                for member in self.members
-                if member.group_id == group_id
-                for name in member.topics
-            }
-            for topic in self.topics:
-                for partition in range(topic.partitions) if topic.name in names else ():
-                    log = self.rows._logs.get(log_name(topic.topic_id, partition))
-                    end = 0 if log is None else log.next_offset
-                    found[group_id, topic.topic_id, partition] = end
-        return found
-
-    def _unsettled(self) -> str:
-        for node_id in self.node_ids:
-            node = self.nodes.get(node_id)
-            if node is None or not node.serving:
-                return f"node {node_id} does not run"
-            if (why := node.parts.not_ready()) is not None:
-                return f"node {node_id}: {why}"
-        for (group_id, topic_id, partition), end in self._ends().items():
-            leading = [
-                one for one in self.nodes.values() if one.serves(bucket_of(topic_id, partition))
-            ]
-            name = f"{group_id} {topic_id[-1]}-{partition}"
-            if not leading:
-                return f"nobody leads {name}"
-            if not end:
-                continue
-            leaders = leading[0].parts.share_partitions.leaders
-            share = leaders.get(group_id, (topic_id, partition))
-            if share is None or share.records is None:
-                return f"{name} is not read at node {leading[0].node_id}"
-            if share.records.start_offset != end:
-                return f"{name} starts at {share.records.start_offset}, its end is {end}"
-        return ""
 
     def _rest(self) -> None:
         """After a restart of all nodes nothing is delivered again."""

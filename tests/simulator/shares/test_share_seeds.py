@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.share_group import initialization
+from groupd.coordinator.core.share_group.group import ShareGroup
 from groupd.coordinator.share_partitions.in_flight import InFlightRecords
 from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRun
 from groupd.coordinator.share_partitions.share_partition import SharePartition
 from groupd.coordinator.share_state.machine import ShareStateMachine
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.protocol.messages.share_state import AVAILABLE
+from groupd.protocol.messages.share_state import AVAILABLE, NO_OFFSET
 from tests.simulator.shares.simulation import simulate_shares
 from tests.simulator.simulation import SimulationFailed
 
@@ -136,7 +137,37 @@ def without_a_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partitions, "leads", lambda self, log: True)
 
 
-MUTANTS = (unwritten, unlocked, too_early, uncounted, skipped)
+def not_deleted(patch: pytest.MonkeyPatch) -> None:
+    """States that are still there when an answer says that they are deleted."""
+    patch.setattr(ShareStateMachine, "_delete", ShareStateMachine._summary)
+
+
+def not_altered(patch: pytest.MonkeyPatch) -> None:
+    """Start offsets of administrators that are ignored."""
+
+    def request(group_id: str, epoch: int, offsets: initialization.StartOffsets) -> Any:
+        unknown = {topic: dict.fromkeys(its, NO_OFFSET) for topic, its in offsets.items()}
+        return made(group_id, epoch, unknown)
+
+    made = initialization.initialize_request
+    patch.setattr(initialization, "initialize_request", request)
+
+
+def altered_with_members(patch: pytest.MonkeyPatch) -> None:
+    """Offsets that are changed while the group has members."""
+    patch.setattr(ShareGroup, "check_delete", lambda self: None)
+
+
+MUTANTS = (
+    unwritten,
+    unlocked,
+    too_early,
+    uncounted,
+    skipped,
+    not_deleted,
+    not_altered,
+    altered_with_members,
+)
 RARELY_FOUND = (unfenced, not_awaited, begun_anew, without_a_lease)
 
 
