@@ -10,6 +10,7 @@ unanswered. Clients try again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +23,6 @@ from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.share_group.state_partitions import (
     NO_STATE_PARTITIONS,
     PartitionSets,
-    joined,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, OutsideCall, RequestContext
@@ -197,9 +197,8 @@ def delete(
     if known is None:
         outcome.replies.append((context.token, DeleteShareGroupOffsetsReply()))
         return outcome
-    every = joined(known.initialized, known.initializing)
     refused: list[DeletedShareOffsets] = []
-    partitions: dict[TopicId, frozenset[int]] = {}
+    partitions: dict[TopicId, range] = {}
     names: dict[TopicId, str] = {}
     for name in dict.fromkeys(request.topics):
         topic = state.image.by_name.get(name)
@@ -207,11 +206,8 @@ def delete(
             refused.append(
                 DeletedShareOffsets(name, error=_NOT_FOUND, error_message=_NO_SUCH_PARTITION)
             )
-        elif topic.topic_id in known.initialized:
-            partitions[topic.topic_id] = every[topic.topic_id]
-            names[topic.topic_id] = name
-        elif topic.topic_id in known.deleting:
-            partitions[topic.topic_id] = frozenset(range(topic.partitions))
+        elif topic.topic_id in known.initialized or topic.topic_id in known.deleting:
+            partitions[topic.topic_id] = range(topic.partitions)
             names[topic.topic_id] = name
         else:
             why = "There is no offset information to delete."
@@ -258,11 +254,12 @@ def deleted(state: ShardState, call: OutsideCall, answer: Any) -> Outcome:
     return outcome
 
 
-def _delete_request(group_id: str, partitions: PartitionSets) -> DeleteShareGroupStateRequest:
-    topics = [
-        ShareStateTopic(topic_id, sorted(numbers))
-        for topic_id, numbers in sorted(partitions.items())
-    ]
+def _delete_request(
+    group_id: str, partitions: Mapping[TopicId, range]
+) -> DeleteShareGroupStateRequest:
+    """About all partitions of the topics: some may have a state although they could not be
+    initialized, because only the answer was lost."""
+    topics = [ShareStateTopic(topic_id, list(its)) for topic_id, its in sorted(partitions.items())]
     return DeleteShareGroupStateRequest(group_id, topics)
 
 
@@ -275,14 +272,9 @@ def before_delete(state: ShardState, group: ShareGroup) -> tuple[list[Record], O
     known = group.state_partitions
     if known is None:
         return None
-    left = {
-        topic_id: frozenset(range(state.image.by_id[topic_id].partitions))
-        for topic_id in known.deleting
-        if topic_id in state.image.by_id
-    }
-    partitions = joined(joined(known.initialized, known.initializing), left)
     # The share coordinator forgets topics that do not exist any more by itself.
-    partitions = {one: its for one, its in partitions.items() if one in state.image.by_id}
+    topics = [state.image.by_id[one] for one in known.names if one in state.image.by_id]
+    partitions = {topic.topic_id: range(topic.partitions) for topic in topics}
     record = records.state_partitions(group.group_id, known.all_deleting(state.image.by_id))
     request = _delete_request(group.group_id, partitions)
     return [record], OutsideCall(SHARE_STATE_DELETION, group.group_id, request)
