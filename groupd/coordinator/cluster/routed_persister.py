@@ -109,6 +109,10 @@ class RoutedPersister:
         return [found[id(request)] for request in requests]
 
     async def _send_one(self, node_id: int, requests: Sequence[ShareStateRequest]) -> list[Any]:
+        if not self._ownership.may_answer():
+            # Another node may have the group by now. What this one asks for, for example after it
+            # stood still, could undo what that node has done.
+            raise CallFailed("the lease of this node is in doubt")
         partitions = [one for request in requests for one in asked_partitions(request)]
         reply = await self._peers.call(node_id, with_partitions(requests[0], partitions))
         entries = entries_of(reply)

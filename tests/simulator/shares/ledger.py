@@ -206,7 +206,8 @@ class ShareLedger:
                     f"{name}: {member} is told that its acknowledgement {one.kind} is durable, but "
                     f"{_member(record.holding)} has got the record since"
                 )
-            self._check_era(one, holding)
+            if not record.ended:  # otherwise it is over already, and this one changes nothing
+                self._check_era(one, holding)
             if one.kind == ACCEPT:
                 if record.accepted not in (None, holding):
                     raise Violation(f"{name}: accepted twice, now by {member}")

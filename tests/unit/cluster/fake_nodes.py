@@ -18,10 +18,12 @@ SELF = 1
 
 
 class Ownership:
-    """`leaders`: the node of each unit; of all others there is none."""
+    """`leaders`: the node of each unit; of all others there is none. `in_doubt`: whether the lease
+    of this node is."""
 
     def __init__(self, **_: Any) -> None:
         self.leaders: dict[Unit, int] = {}
+        self.in_doubt = False
 
     def leader(self, unit: Unit) -> int | None:
         return self.leaders.get(unit)
@@ -30,7 +32,7 @@ class Ownership:
         return self.leaders.get(unit) == SELF
 
     def may_answer(self) -> bool:
-        return True
+        return not self.in_doubt
 
     async def answering(self, since_ms: int) -> bool:
         return True

@@ -209,3 +209,14 @@ async def test_calls_under_way_fail_at_the_end(world: World) -> None:
 
 def test_all_requests_have_a_handler() -> None:
     assert set(share_state_handlers(Answers())) == {type(one) for one in ALL.values()}
+
+
+async def test_nobody_is_asked_while_the_lease_is_in_doubt(world: World) -> None:
+    two = Answers()
+    world.add(2, two)
+    persister, _ = routed(world, p1=2)
+    world.ownership.in_doubt = True
+    assert shown(await persister.ask(read(1))) == [(1, AWAY)]
+    assert not two.requests
+    world.ownership.in_doubt = False
+    assert shown(await persister.ask(read(1))) == [(1, NONE)]

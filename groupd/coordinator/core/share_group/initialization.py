@@ -5,7 +5,7 @@ and its answer makes it initialized. Members get initialized partitions only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -150,25 +150,23 @@ def succeeded(answer: Any) -> bool:
 def answered(state: ShardState, group_id: str, data: Initialization, answer: Any) -> Outcome:
     """The answer to the call of a heartbeat. If another call about a topic was made because this
     one took so long, the answer to the last one counts: it begins the state of the topic anew, so
-    members must not have acknowledged anything before."""
+    members must not have acknowledged anything before. After any error none of the partitions is
+    initialized; the next heartbeat asks again at once."""
     last = soft_of(state).answered(group_id, data.partitions)
     partitions = {topic_id: data.partitions[topic_id] for topic_id in last}
-    return initialized(state, group_id, Initialization(partitions), answer)
+    if succeeded(answer):
+        return changed(state, group_id, lambda known: known.with_initialized(partitions))
+    return changed(state, group_id, lambda known: known.with_failed(partitions))
 
 
-def initialized(state: ShardState, group_id: str, data: Initialization, answer: Any) -> Outcome:
-    """R15, in which all partitions of a call are initialized, or, after any error, none of them;
-    the next heartbeat asks again at once. Nothing is written if none of them is being initialized
-    any more."""
+def changed(
+    state: ShardState, group_id: str, change: Callable[[StatePartitions], StatePartitions]
+) -> Outcome:
+    """R15 after the change. Nothing is written if it makes no difference, because none of the
+    partitions is being initialized any more."""
     group = state.groups.get(group_id)
     known = group.state_partitions if isinstance(group, ShareGroup) else None
-    if known is None:
-        return Outcome()
-    if succeeded(answer):
-        after = known.with_initialized(data.partitions)
-    else:
-        after = known.without_initializing(data.partitions)
-    if after == known:
+    if known is None or (after := change(known)) == known:
         return Outcome()
     soft_of(state).keep(group_id, after.initializing)
     return Outcome(records=[records.state_partitions(group_id, after)])

@@ -22,7 +22,6 @@ from groupd.coordinator.core.share_group.lookup import existing_group, joined_gr
 from groupd.coordinator.core.share_group.soft_state import soft_of
 from groupd.coordinator.core.share_group.state_partitions import (
     NO_STATE_PARTITIONS,
-    PartitionSets,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, OutsideCall, RequestContext
@@ -55,7 +54,6 @@ _NO_SUCH_PARTITION = "This server does not host this topic-partition."
 class Alteration(Struct, frozen=True):
     """The data of the call of an AlterShareGroupOffsets. `topics`: its reply if all goes well."""
 
-    partitions: PartitionSets
     topics: tuple[AlteredShareOffsets, ...]
 
 
@@ -127,7 +125,7 @@ def alter(
         SHARE_STATE,
         group_id,
         initialization.initialize_request(group_id, epoch, offsets),
-        data=Alteration(partitions, tuple(topics)),
+        data=Alteration(tuple(topics)),
         token=context.token,
     )
     outcome.calls.append(call)
@@ -143,20 +141,22 @@ def _altered(number: int, *, exists: bool) -> ShareOffsetResult:
 
 
 def altered(state: ShardState, call: OutsideCall, answer: Any) -> Outcome:
-    """The answer to the call of `alter`. After an error in any partition R15 is left as it is: a
-    later heartbeat initializes the partitions."""
+    """The answer to the call of `alter`: R15, in which the partitions that have their new offsets
+    are initialized. The others stay as they are: a later heartbeat initializes them."""
     data: Alteration = call.data
     if not isinstance(answer, ShareStateReply):
         code = answer.code if isinstance(answer, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
         reply = AlterShareGroupOffsetsReply(code, str(answer))
         return Outcome(replies=[(call.token, reply)], gate=call.group_id)
-    outcome = Outcome(gate=call.group_id)
-    if initialization.succeeded(answer):
-        outcome = initialization.initialized(
-            state, call.group_id, Initialization(data.partitions), answer
-        )
-        outcome.gate = call.group_id
     errors = initialization.errors_of(answer)
+    done = {
+        topic_id: frozenset(number for number, (code, _) in its.items() if not code)
+        for topic_id, its in errors.items()
+    }
+    outcome = initialization.changed(
+        state, call.group_id, lambda known: known.with_initialized(done)
+    )
+    outcome.gate = call.group_id
     topics = [
         AlteredShareOffsets(
             topic.name,

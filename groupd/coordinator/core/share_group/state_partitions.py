@@ -43,9 +43,13 @@ class StatePartitions(Struct, frozen=True):
             _without(self.initializing, moved), joined(self.initialized, moved), self.deleting
         )
 
-    def without_initializing(self, failed: PartitionSets) -> StatePartitions:
-        """These partitions could not be initialized."""
-        return self._named(_without(self.initializing, failed), self.initialized, self.deleting)
+    def with_failed(self, failed: PartitionSets) -> StatePartitions:
+        """These partitions could not be initialized. Some may have a state nevertheless, if only
+        the answer was lost. So a topic of which nothing else is left counts as being deleted: its
+        state goes with the group, unless a heartbeat initializes it anew."""
+        left = _without(self.initializing, failed)
+        gone = self.initializing.keys() - left.keys() - self.initialized.keys()
+        return self._named(left, self.initialized, self.deleting | gone)
 
     def with_deleting(self, topic_ids: Collection[TopicId]) -> StatePartitions:
         """The state of these topics is being deleted."""
