@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRuns
@@ -43,16 +43,16 @@ def _invalid(batch: AcknowledgementBatch, why: str) -> ApiError:
     )
 
 
-def spans_of_types(batch: AcknowledgementBatch, first: int) -> Iterator[tuple[int, int]]:
+def spans_of_types(batch: AcknowledgementBatch, first: int) -> list[tuple[int, int]]:
     """Neighbouring offsets of one type from the offset `first` on: the type and the last offset of
     each span."""
     if len(batch.types) == 1:
-        yield batch.types[0], batch.last_offset
-        return
-    last = first - 1
+        return [(batch.types[0], batch.last_offset)]
+    spans, last = [], first - 1
     for kind, same in groupby(batch.types[first - batch.first_offset :]):
         last += len(list(same))
-        yield kind, last
+        spans.append((kind, last))
+    return spans
 
 
 def check_held(

@@ -164,7 +164,8 @@ class InFlightRecords:
             if self._gap is not None:
                 self._gap = max(self._gap, found[0][0])
             self._archive(read_from, found[0][0] - 1, (AVAILABLE,), DeliveryEnd.GAP)
-        first, last = max(found[0][0], self.start_offset), found[-1][1]
+        # Nothing before the next offset can be acquired.
+        first, last = max(found[0][0], self.next_offset), found[-1][1]
         left = min(asked.max_records, asked.max_record_locks - self.in_flight)
         if left <= 0:
             # Nothing new may be acquired, but what is in flight already may.
@@ -177,7 +178,8 @@ class InFlightRecords:
         if taking.acquired:
             self._locks.add(taking.lock())
             # What was left behind, such as the rest of a batch, may be acquired by others.
-            self._available_from = min(self._available_from, first)
+            left_from = taking.acquired[0].first_offset
+            self._available_from = min(self._available_from, left_from)
             self.position += 1
         self._settle()
         return taking.acquired
@@ -210,10 +212,10 @@ class InFlightRecords:
         renewed: list[LogBatch] = []
         for batch in asked:
             first = max(batch.first_offset, self.start_offset)
-            spans = list(spans_of_types(batch, first))
+            spans = spans_of_types(batch, first)
             ranges.append((first, batch.last_offset))
-            self._runs.cut((first, *(last + 1 for _, last in spans)))
-            runs = iter(self._runs.between(first, batch.last_offset))
+            bounds = [last + 1 for _, last in spans[:-1]]
+            runs = iter(self._runs.exactly(first, batch.last_offset, *bounds))
             run = next(runs, None)
             for kind, last in spans:
                 if kind == RENEW:
@@ -384,7 +386,7 @@ class InFlightRecords:
                     run.end = DeliveryEnd.LOG_START
                     self._finish(run)
                 self._unlock(run)
-            self._runs.drop_first(len(gone))
+            del self._runs[: len(gone)]
             self.start_offset = offset
             self.position += 1
             self._settle()
@@ -464,7 +466,8 @@ class InFlightRecords:
             self.delivery_complete_count -= len(run)
         start = self.start_offset
         if over:
-            start = runs.drop_first(over)[-1].last + 1
+            start = runs[over - 1].last + 1
+            del runs[:over]
         if runs:
             # Holes at the start have no records, except those of the gap window.
             start = max(start, runs[0].first if gap is None else min(runs[0].first, gap))
@@ -489,10 +492,10 @@ class InFlightRecords:
     def _find_next(self) -> None:
         """The next offset to read: the first of the gap window, or the first that is AVAILABLE, or
         else the one behind the last in flight (docs/spec/share-group.md#4.3)."""
-        offset = self._runs[-1].last + 1 if self._runs else self.start_offset
-        for run in self._runs.starting_at(self._available_from):
-            if run.available:
-                offset = run.first
-                break
+        run = self._runs.first_available(self._available_from)
+        if run is not None:
+            offset = run.first
+        else:
+            offset = self._runs[-1].last + 1 if self._runs else self.start_offset
         self._available_from = offset
         self.next_offset = offset if self._gap is None else min(offset, self._gap)
