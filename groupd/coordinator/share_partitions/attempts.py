@@ -207,7 +207,8 @@ class ShareReader:
                 break
             if self._pace.due():  # a partition without news is read without any wait
                 await self._pace.turn()
-            offset, last_offset = share.to_read(left, asked.settings.max_record_locks)
+            assert share.records is not None
+            offset, last_offset = share.records.to_read(left, asked.settings.max_record_locks)
             try:
                 read = await self._leaders.kept.read(
                     share,
@@ -232,11 +233,11 @@ class ShareReader:
                 self._fail(target, None, error, attempt)
                 attempt.complete = True
                 continue
-            attempt.size += len(read.records)
+            attempt.size += read.size
             if read.batches:
                 records = read.batches[-1][1] - read.batches[0][0] + 1
                 left -= records
-                share.bytes_per_record = len(read.records) / records
+                share.bytes_per_record = read.size / records
                 attempt.has_enough |= read.batches[-1][1] >= last_offset
             found.append(_ReadShare(target, share, offset, read))
         return found

@@ -134,6 +134,15 @@ class InFlightRecords:
         within = bool(self._runs) and self.next_offset <= self._runs[-1].last
         return within or self.in_flight < max_record_locks
 
+    def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
+        """The offset to read from, and the last one that is needed to acquire `max_records`."""
+        first, run = self.next_offset, self._runs.first_available(self.next_offset)
+        if run is not None and run.first == first and run.last - first + 1 >= max_records:
+            return first, run.batch_last
+        # Records that others hold may lie between those that can be acquired.
+        known = max(first - 1, self.end_offset if self._runs else -1)
+        return first, known + min(max_records, max(0, max_record_locks - self.in_flight))
+
     def ranges(self) -> Iterator[InFlightRange]:
         for run in self._runs:
             lock = run.lock

@@ -350,15 +350,6 @@ class SharePartition:
         self._wake_next()
         return int(missed)
 
-    def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
-        """The offset to read from, and the last one that is needed to acquire `max_records`."""
-        records = self.records
-        assert records is not None
-        first = records.next_offset
-        # Records that others hold may lie between those that can be acquired.
-        known = max(first - 1, records.end_offset if records.in_flight else -1)
-        return first, known + min(max_records, max(0, max_record_locks - records.in_flight))
-
     def acquire(
         self,
         asked: Acquisition,
