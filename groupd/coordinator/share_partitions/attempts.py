@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.share_partitions.acquisition import Acquisition
@@ -81,7 +81,7 @@ class AskedShareFetch(Struct, frozen=True):
     order. `max_bytes`: as the limits of the node and the client's quota `limit` allow. `until_ms`:
     the end of its wait. `is_current()`: whether its session still waits for this request."""
 
-    context: RequestContext
+    rights: ReadRights
     request: ShareFetchRequest
     group_id: str
     member_id: str
@@ -113,11 +113,10 @@ class ShareReader:
         self._elapsed = elapsed
         self._asked = asked
         self._pace = pace
-        self._rights = ReadRights(asked.context)
         self._failed: dict[ShareTarget, ShareFetchedPartition] = {}
         self._shares: dict[ShareTarget, SharePartition] = {}
         self._first = True
-        self.leaders = CurrentLeaders(plane.layout, asked.context, 1, LEADER_ERRORS)
+        self.leaders = CurrentLeaders(plane.layout, asked.rights.context, 1, LEADER_ERRORS)
         self.load_failed = False
         """Whether a share-partition could not be loaded."""
 
@@ -167,15 +166,17 @@ class ShareReader:
             return share
         try:
             topic = self._plane.partitions.resolve(
-                "", target.topic_id, target.partition, self._rights.may_read, by_id=True
+                "", *target.key, self._asked.rights.may_read, by_id=True
             )
-            if topic.internal:
-                raise not_hosted()
             if share is not None and share.error is not None:
                 self.load_failed = True
                 self._fail(target, topic, share.error, attempt)
                 return None
-            share = await self._leaders.open(self._asked.group_id, topic, target.partition)
+            share = self._leaders.led(self._asked.group_id, target.key)
+            if share is None:
+                if topic.internal:
+                    raise not_hosted()
+                share = await self._leaders.open(self._asked.group_id, topic, target.partition)
             self._shares[target] = share
         except (ApiError, LogError) as error:
             self._fail(target, topic, error, attempt)

@@ -56,9 +56,13 @@ class PartitionShares(PartitionState):
         until_ms = None if records is None or share.closed else records.next_lock_ms
         if until_ms is None:
             self.deadlines.cancel(key)
-        elif self.deadlines.due(key) != until_ms:
+            return
+        before = self.deadlines.get(key)
+        if before is None or until_ms < before.at_ms:
             self.deadlines.set(key, until_ms)
             self.arm()
+        else:
+            before.at_ms = until_ms  # the timer stays: it is set again when it rings
 
     def expire(self, key: DeadlineKey, now: Instant) -> None:
         share = self.by_group.get(key[1])
@@ -125,6 +129,13 @@ class ShareLeaders:
     def get(self, group_id: str, key: TargetKey) -> SharePartition | None:
         """The share-partition of a topic id and a partition, if it was read before."""
         return self._groups.get(group_id, {}).get(key)
+
+    def led(self, group_id: str, key: TargetKey) -> SharePartition | None:
+        """As `get`, if the share-partition is in use, and this node leads it."""
+        share = self.get(group_id, key)
+        if share is None or share.closed or not self._partitions.leads(share.partition):
+            return None
+        return share
 
     async def open(self, group_id: str, topic: Topic, partition: int) -> SharePartition:
         """The share-partition; it begins to load when it is asked for. Raises LogError, and

@@ -193,7 +193,7 @@ class SharePartition:
         self._wake_next()
 
     def _wake_next(self) -> None:
-        if self._woken is not None or not self._has_more():
+        if not self._waiters or self._woken is not None or not self._has_more():
             return
         for event, seen in self._waiters.items():
             if seen != self.position:
@@ -395,15 +395,16 @@ class SharePartition:
         if self.records is None or self.closed:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         settings = self._around.settings(self.group_id)
-        return self._write(
-            self.records.acknowledge(
-                member_id,
-                batches,
-                settings.delivery_count_limit,
-                renew_until_ms=renew_until_ms,
-                dead_letters=settings.has_dead_letters,
-            )
+        write = self.records.acknowledge(
+            member_id,
+            batches,
+            settings.delivery_count_limit,
+            renew_until_ms=renew_until_ms,
+            dead_letters=settings.has_dead_letters,
         )
+        if renew_until_ms is not None:
+            self._moved(self)
+        return self._write(write)
 
     def release(self, member_id: str) -> None:
         """Release what the member holds: its session has ended."""
@@ -430,6 +431,7 @@ class SharePartition:
         self._around.counts.lock_timeouts += count
         self._tell_released(write, "expired")  # others may have the records from now on
         self._write(write, told=True)
+        self._moved(self)
         self._bury()
         self.wake()
 
@@ -445,7 +447,6 @@ class SharePartition:
         if not self.writes:
             self.writes = True
             self._around.start(self._write_all())
-        self._moved(self)
         return durable
 
     async def _write_all(self) -> None:
