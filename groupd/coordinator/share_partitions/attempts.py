@@ -34,8 +34,6 @@ from groupd.storage.log import LogError
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors for which a reply names the partition's leader."""
 
-ShareAnswer = tuple[ShareTarget, ShareFetchedPartition]
-
 
 class ShareAttempt:
     """One look at all partitions: an `Attempt`. `answers`: of the partitions that were read or have
@@ -57,7 +55,7 @@ class ShareAttempt:
     def __init__(self) -> None:
         self.size = self.counted = self.throttle_ms = 0
         self.complete = self.has_enough = False
-        self.answers: list[ShareAnswer] = []
+        self.answers: dict[ShareTarget, ShareFetchedPartition] = {}
         self.readable: list[tuple[ShareTarget, SharePartition]] = []
         self.seen: dict[SharePartition, int] = {}
         """The positions of the share-partitions when they were looked at."""
@@ -159,7 +157,7 @@ class ShareReader:
         """The share-partition; None if it cannot be read."""
         failed = self._failed.get(target)
         if failed is not None:
-            attempt.answers.append((target, failed))
+            attempt.answers[target] = failed
             return None
         share, topic = self._shares.get(target), None
         if share is not None and not share.closed:
@@ -194,8 +192,7 @@ class ShareReader:
         code = reading_error(self._plane.partitions, error)
         leader = self.leaders.of(topic, target.partition, code) or NO_LEADER_GIVEN
         answer = ShareFetchedPartition(target.partition, code, current_leader=leader)
-        attempt.answers.append((target, answer))
-        self._failed[target] = answer
+        attempt.answers[target] = self._failed[target] = answer
 
     # Reading and acquiring ----------------------------------------------------------------
 
@@ -264,23 +261,17 @@ class ShareReader:
                 attempt.complete = True
                 return
             attempt.counted = size
-        acquired = await self._acquire(found)
-        attempt.size = sum([len(answer.records) for _, answer in acquired])
+        await self._acquire(attempt, found)
         attempt.complete = attempt.complete or attempt.size > 0 or wanted == 0
         if asked.limit is not None and not attempt.complete:
             self._plane.quotas.sent(asked.limit, -size)
             attempt.counted = 0
-        attempt.answers += acquired
-        answered = {target for target, _ in attempt.answers}
-        attempt.answers += [
-            (target, ShareFetchedPartition(target.partition))
-            for target, _ in attempt.readable
-            if target not in answered
-        ]
+        for target, _ in attempt.readable:
+            if target not in attempt.answers:
+                attempt.answers[target] = ShareFetchedPartition(target.partition)
 
-    async def _acquire(self, found: Sequence[_ReadShare]) -> list[ShareAnswer]:
+    async def _acquire(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
         request, settings = self._asked.request, self._asked.settings
-        answers: list[ShareAnswer] = []
         left = request.max_records
         lock_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
         for one in found:
@@ -303,10 +294,10 @@ class ShareReader:
             )
             acquired = one.share.acquire(asked, one.offset, one.read.batches, one.read.aborted)
             if acquired:
-                left -= sum([some.last_offset - some.first_offset + 1 for some in acquired])
+                for some in acquired:
+                    left -= some.last_offset - some.first_offset + 1
                 records = one.read.around(acquired)
-                answer = ShareFetchedPartition(
+                attempt.size += len(records)
+                attempt.answers[one.target] = ShareFetchedPartition(
                     one.target.partition, records=records, acquired=acquired
                 )
-                answers.append((one.target, answer))
-        return answers

@@ -182,10 +182,10 @@ class InFlightRecords:
             left = min(asked.max_records, last - first + 1)
         if left <= 0:
             return []
-        taking = Taking(asked, found, self._runs, left)
+        taking = Taking(asked, found, self._runs, left, first)
         taking.take(first, last, self._gap)
         if taking.acquired:
-            self._locks.add(taking.lock())
+            self._locks.add(taking.lock)
             # What was left behind, such as the rest of a batch, may be acquired by others.
             left_from = taking.acquired[0].first_offset
             self._available_from = min(self._available_from, left_from)

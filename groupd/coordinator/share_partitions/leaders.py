@@ -80,8 +80,8 @@ class PartitionShares(PartitionState):
 
 
 class ShareLeaders:
-    """All share-partitions of this node. `wanted(group id)`: whether a member of the group has a
-    session here. The others: see `ShareSurroundings`."""
+    """All share-partitions of this node. `sessions(group id)`: how many sessions members of the
+    group have here. The others: see `ShareSurroundings`."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class ShareLeaders:
         persister: Persister,
         clock: Clock,
         settings: Callable[[str], ShareGroupSettings],
-        wanted: Callable[[str], bool],
+        sessions: Callable[[str], int],
         counts: ShareCounts,
         bury: Bury,
     ) -> None:
         self._partitions = plane.partitions
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
-        self._wanted = wanted
+        self._sessions = sessions
         self.kept = KeptBatches()
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
@@ -188,7 +188,7 @@ class ShareLeaders:
             key = share.group_id, (share.partition.topic_id, share.partition.partition)
             if self._ending.get(key) is share:
                 del self._ending[key]
-        if share.closed or (share.idle and not self._wanted(share.group_id)):
+        if share.closed or (not self._sessions(share.group_id) and share.idle):
             self.drop(share)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

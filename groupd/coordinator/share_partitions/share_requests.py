@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +30,6 @@ from groupd.coordinator.share_partitions.acknowledging import (
 from groupd.coordinator.share_partitions.attempts import (
     LEADER_ERRORS,
     AskedShareFetch,
-    ShareAnswer,
     ShareReader,
 )
 from groupd.coordinator.share_partitions.counts import ShareCounts
@@ -119,7 +119,7 @@ class ShareRequests:
             persister,
             clock,
             self._settings,
-            lambda group_id: self.sessions.of_group(group_id) > 0,
+            self.sessions.of_group,
             self.counts,
             self.dead_letters.bury,
         )
@@ -181,7 +181,7 @@ class ShareRequests:
         else:
             session = self.sessions.find(key, epoch)
             next_epoch = self.sessions.take_epoch(session)
-            forgotten = [(topic.topic_id, topic.partitions) for topic in request.forgotten]
+            forgotten = map(attrgetter("topic_id", "partitions"), request.forgotten)
             await self.sessions.change(session, named, forgotten, pace)
         under_way = await self._acknowledging.begin(
             rights, key, batches, settings, pace, is_renew_ack=request.is_renew_ack
@@ -210,7 +210,7 @@ class ShareRequests:
             if begun.targets:
                 fetched = await self._fetch(request, begun, begun.session)
             answers = await self.sessions.changed_answers(
-                begun.session, begun.epoch, fetched.answers, pace
+                begun.session, begun.epoch, fetched.answers.items(), pace
             )
             if not self.sessions.has(begun.session):
                 # Its records are released already, so nobody may have them from here.
@@ -268,7 +268,7 @@ class ShareRequests:
             # As in Kafka this error waits. Its client would ask again at once, and most often the
             # group coordinator just has not made the share-partition known yet.
             await self._wait(left_ms, pace)
-        answers = () if found.throttle_ms else found.answers
+        answers = {} if found.throttle_ms else found.answers
         return _Fetched(answers, reader.leaders.endpoints, found.counted, found.throttle_ms)
 
     async def _wait(self, timeout_ms: int, pace: Pace) -> None:
@@ -388,7 +388,7 @@ class ShareRequests:
 class _Fetched(Struct, frozen=True):
     """What the reading of a ShareFetch gave."""
 
-    answers: Sequence[ShareAnswer] = ()
+    answers: Mapping[ShareTarget, ShareFetchedPartition] = {}
     node_endpoints: Sequence[Node] = ()
     counted: int = 0
     throttle_ms: int = 0
@@ -425,7 +425,7 @@ def _rotated(session: ShareSession, request: ShareFetchRequest) -> Sequence[Shar
 
 
 async def _fetched_topics(
-    answers: Iterable[ShareAnswer], results: ShareResults, pace: Pace
+    answers: Iterable[tuple[ShareTarget, ShareFetchedPartition]], results: ShareResults, pace: Pace
 ) -> list[ShareFetchedTopic]:
     topics: dict[TopicId, dict[int, ShareFetchedPartition]] = {}
     for target, answer in answers:

@@ -29,17 +29,14 @@ def _nothing() -> None:
 class ShareTarget:
     """A partition of a session. `key`: its topic id and its number."""
 
-    __slots__ = ("_has_news", "key")
+    __slots__ = ("_has_news", "key", "partition")
 
     def __init__(self, key: tuple[TopicId, int]) -> None:
         self.key = key
+        self.partition = key[1]
         self._has_news = True
         """Whether the next reply names the partition even if it has no records: the partition is
         new, or has failed."""
-
-    @property
-    def partition(self) -> int:
-        return self.key[1]
 
     def named_again(self, by: ShareTarget) -> None:
         """See `SessionTarget`. There is nothing to change."""
