@@ -250,12 +250,14 @@ class Shape:
                 lines.append(f"w.buffer += {code.bind(layout.pack)}({values})")
             else:
                 lines += [field.codec.write(code, self._value(code, field)) for _, field in some]
-        for field in self._of(code.version, tagged=True):
+        tagged = self._of(code.version, tagged=True)
+        for field in tagged:
             payload = _tag_payload(code, field.codec)
             lines.append(f"value = {self._value(code, field)}")
             default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
-        return [*lines, "w.end()"] if ends else lines
+        end = "w.end()" if tagged else "w.buffer.append(0)"
+        return [*lines, end] if ends else lines
 
     def _value(self, code: Code, field: _WireField) -> str:
         """Returns an expression for the value that is written for a field."""
@@ -443,7 +445,10 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
     def write(code: Code, value: str) -> str:
         inner = code.inner()
         lines = ["if items is None: return w.null_array()"] if nullable else []
-        lines += ["w.array_length(len(items))", "for item in items:"]
+        length = "w.array_length(len(items))"
+        if code.flexible:  # most lengths take one byte, which is written without a call
+            length = f"w.buffer.append(len(items) + 1) if len(items) < 0x7F else {length}"
+        lines += [length, "for item in items:"]
         lines += [" if w.due(): yield"] if code.stops else []
         lines.append(f" {item.write(inner, 'item')}")
         made = code.bind(inner.function("w, items", lines))
