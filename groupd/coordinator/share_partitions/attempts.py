@@ -231,11 +231,12 @@ class ShareReader:
                 self._fail(target, None, error, attempt)
                 attempt.complete = True
                 continue
-            attempt.size += read.size
+            size = read.size
+            attempt.size += size
             if read.batches:
                 records = read.batches[-1][1] - read.batches[0][0] + 1
                 left -= records
-                share.bytes_per_record = read.size / records
+                share.bytes_per_record = size / records
                 attempt.has_enough |= read.batches[-1][1] >= last_offset
             found.append(_ReadShare(target, share, offset, read))
         return found

@@ -21,6 +21,7 @@ from groupd.coordinator.share_partitions.in_flight_types import (
 from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
 from groupd.coordinator.share_partitions.runs import (
     ACQUIRED,
+    COMPLETE,
     DeliveryEnd,
     OffsetRun,
     OffsetRuns,
@@ -103,7 +104,7 @@ class InFlightRecords:
     def _load(self, stored: Sequence[ShareStateBatch], limit: int, dead_letters: bool) -> None:
         for run in stored_runs(stored, self.start_offset, dead_letters=dead_letters):
             self._runs.add(run)
-            if run.complete:
+            if run.state in COMPLETE:
                 self.delivery_complete_count += len(run)
             elif run.state == ARCHIVING:
                 run.end = DeliveryEnd.LIMIT if run.delivery_count >= limit else DeliveryEnd.REJECTED
@@ -320,7 +321,7 @@ class InFlightRecords:
         if write.stays:
             return self.confirm(write)
         for run in self._waiting(write):
-            if run.complete:
+            if run.state in COMPLETE:
                 self.delivery_complete_count -= len(run)
             run.state = ACQUIRED
             run.end = None
@@ -334,7 +335,7 @@ class InFlightRecords:
         """The `delivery_complete_count` without what later writes than this one are to complete."""
         if write.number == self._writes:
             return self.delivery_complete_count
-        later = [run for run in self._runs if run.write > write.number and run.complete]
+        later = [run for run in self._runs if run.write > write.number and run.state in COMPLETE]
         return self.delivery_complete_count - sum(map(len, later))
 
     def _waiting(self, write: PendingWrite) -> Iterator[OffsetRun]:
@@ -389,9 +390,9 @@ class InFlightRecords:
             self._runs.cut((offset,))
             gone = self._runs.between(self.start_offset, offset - 1)
             for run in gone:
-                if run.complete:
+                if run.state in COMPLETE:
                     self.delivery_complete_count -= len(run)
-                if not run.complete or run.write:
+                if run.state not in COMPLETE or run.write:
                     run.end = DeliveryEnd.LOG_START
                     self._finish(run)
                 self._unlock(run)
@@ -424,7 +425,7 @@ class InFlightRecords:
     def _change(self, run: OffsetRun, state: int, end: DeliveryEnd | None) -> None:
         run.state = state
         run.end = end
-        if run.complete:
+        if state in COMPLETE:
             self.delivery_complete_count += len(run)
 
     def _let_go(self, run: OffsetRun, limit: int, dead_letters: bool) -> None:
@@ -469,7 +470,7 @@ class InFlightRecords:
         gap = self._gap
         over = 0
         for run in runs:
-            if not run.complete or run.write or (gap is not None and run.first > gap):
+            if run.state not in COMPLETE or run.write or (gap is not None and run.first > gap):
                 break
             over += 1
             self.delivery_complete_count -= len(run)

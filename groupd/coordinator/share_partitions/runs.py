@@ -29,6 +29,9 @@ STATE_NAMES = {
     ARCHIVED: "archived",
 }
 
+COMPLETE = frozenset({ACKNOWLEDGED, ARCHIVED})
+"""The states of records that will not be delivered any more."""
+
 _FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
 
@@ -67,11 +70,6 @@ class OffsetRun(Struct, eq=False, gc=False):
     @property
     def available(self) -> bool:
         return self.state == AVAILABLE and not self.write
-
-    @property
-    def complete(self) -> bool:
-        """It will not be delivered any more."""
-        return self.state == ACKNOWLEDGED or self.state == ARCHIVED
 
     def continued_by(self, other: OffsetRun) -> bool:
         """Whether `other` follows without a hole, in the same batch, and is equal."""

@@ -457,7 +457,7 @@ class SharePartition:
                 changes, self._unwritten = self._unwritten[:count], self._unwritten[count:]
                 error = None
                 try:
-                    await self._persist([change.write for change in changes])
+                    await self._persist(changes)
                 except ApiError as failed:
                     error = failed
                 self._finish(changes, error)
@@ -482,7 +482,7 @@ class SharePartition:
                 return at
         return len(self._unwritten)
 
-    async def _persist(self, writes: Sequence[PendingWrite]) -> None:
+    async def _persist(self, changes: Sequence[_ShareChange]) -> None:
         records = self.records
         assert records is not None
         # Of the changes before these some may have failed, and those behind them may yet fail.
@@ -491,8 +491,8 @@ class SharePartition:
             self._state_epoch,
             self._leader_epoch,
             records.start_offset,
-            records.complete_with(writes[-1]),
-            tuple([batch for write in writes for batch in write.batches]),
+            records.complete_with(changes[-1].write),
+            tuple([batch for change in changes for batch in change.write.batches]),
         )
         topic = ShareStateTopic(self.partition.topic_id, (written,))
         await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))

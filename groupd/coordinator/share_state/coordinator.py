@@ -38,7 +38,6 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import (
     ShareStateReply,
     WriteShareGroupStateRequest,
-    WrittenShareState,
 )
 from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.storage.log import LogError, LogState, PartitionLogs
@@ -138,7 +137,8 @@ class ShareCoordinator:
         waiters, pace = list[_Question](), self._work.pace()
         for topic in request.topics:
             for asked in topic.partitions:
-                if pace.due(_work(asked)):
+                # Of a write the batches are work, too.
+                if pace.due(1 + len(getattr(asked, "batches", ())) // 20):
                     await pace.turn()
                 number = asked if isinstance(asked, int) else asked.partition
                 key = SharePartitionKey(request.group_id, topic.topic_id, number)
@@ -190,11 +190,6 @@ class ShareCoordinator:
         for _, shard in sorted(self.served.by_number.items()):
             if shard.active:
                 shard.tasks.start(work(shard))
-
-
-def _work(asked: Any) -> int:
-    """How much work one partition of a request is, in items of `Pace`."""
-    return 1 + len(asked.batches) // 20 if isinstance(asked, WrittenShareState) else 1
 
 
 class _Question:
