@@ -312,18 +312,29 @@ def _tag_payload(code: Code, codec: Codec) -> str:
     return f"{code.bind(inner.function('value', lines))}(value)"
 
 
-def _string(code: Code, name: str) -> list[str]:
-    """Reads a string. In the flexible encoding its length mostly takes one byte, 1 to 127."""
-    read = f"{name} = r.string()"
-    if not code.flexible:
-        return [read]
-    return [
-        "at = r.at",
-        "end = at + r.data[at]",
-        f"if at < end <= len(r.data) and end - at < 128: {name} = r.data[at + 1 : end].decode()",
-        f"else: {read}; end = r.at",
-        "r.at = end",
-    ]
+def _short(codec: Codec, decode: str = "") -> Codec:
+    """The same codec of strings or bytes with fewer calls: in the flexible encoding their length
+    mostly takes one byte, 1 to 127. `decode`: what follows the expression of the bytes."""
+
+    def inline(code: Code, name: str) -> list[str]:
+        read = f"{name} = {codec.read(code)}"
+        if not code.flexible:
+            return [read]
+        short = f"{name} = r.data[at + 1 : end]{decode}"
+        return [
+            "at = r.at",
+            "end = at + r.data[at]",
+            f"if at < end <= len(r.data) and end - at < 128: {short}",
+            f"else: {read}; end = r.at",
+            "r.at = end",
+        ]
+
+    return codec._replace(inline=inline)
+
+
+def _write_nullable_string(code: Code, value: str) -> str:
+    write = f"w.nullable_string({value})"
+    return f"w.buffer.append(0) if {value} is None else {write}" if code.flexible else write
 
 
 def _int32_array(code: Code, name: str) -> list[str]:
@@ -365,9 +376,11 @@ _PLAIN: Mapping[str, Codec] = {
         read=lambda code: _error(code, "r.int16()"), kept=_error
     ),
     "uuid": _number("16s", "uuid", NO_TOPIC_ID),
-    "string": sized("string", "string", (2, 1), "")._replace(inline=_string),
-    "string?": sized("nullable_string", "nullable_string", (2, 1), None),
-    "bytes": sized("bytes_", "bytes_", (4, 1), b""),
+    "string": _short(sized("string", "string", (2, 1), ""), ".decode()"),
+    "string?": _short(
+        sized("nullable_string", "nullable_string", (2, 1), None), ".decode()"
+    )._replace(write=_write_nullable_string),
+    "bytes": _short(sized("bytes_", "bytes_", (4, 1), b"")),
     "bytes?": sized("nullable_bytes", "nullable_bytes", (4, 1), None),
     "secret": sized("secret", "bytes_", (4, 1), Secret()),
     "records": sized("nullable_bytes", "records", (4, 1), b""),
