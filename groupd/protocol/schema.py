@@ -447,6 +447,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         return [
             f"length = r.array_length({item.least(code.version, code.flexible)})",
             f"if length == 1: {name} = ({one},)",  # the usual case, without a loop
+            f"elif not length: {name} = ()",
             f"elif length < 0: {null}",
             f"else: {name} = tuple([{one} for _ in range(length)])",
         ]
