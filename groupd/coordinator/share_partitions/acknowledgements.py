@@ -43,16 +43,17 @@ def _invalid(batch: AcknowledgementBatch, why: str) -> ApiError:
     )
 
 
-def spans_of_types(batch: AcknowledgementBatch, first: int) -> list[tuple[int, int]]:
-    """Neighbouring offsets of one type from the offset `first` on: the type and the last offset of
-    each span."""
+def spans_of_types(batch: AcknowledgementBatch, first: int) -> tuple[Sequence[int], list[int]]:
+    """Neighbouring offsets of one type from the offset `first` on: the types of the spans, and the
+    offsets behind them."""
     if len(batch.types) == 1:
-        return [(batch.types[0], batch.last_offset)]
-    spans, last = [], first - 1
+        return batch.types, [batch.last_offset + 1]
+    kinds, ends, end = [], [], first
     for kind, same in groupby(batch.types[first - batch.first_offset :]):
-        last += len(list(same))
-        spans.append((kind, last))
-    return spans
+        end += len(list(same))
+        kinds.append(kind)
+        ends.append(end)
+    return kinds, ends
 
 
 def check_held(

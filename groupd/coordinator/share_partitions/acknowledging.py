@@ -40,15 +40,11 @@ class AcknowledgementsUnderWay:
 
     def __init__(self) -> None:
         self.results: ShareResults = {}
-        self._pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
-
-    def add(self, key: ShareKey, durable: Durable, batches: Sequence[AcknowledgementBatch]) -> None:
-        self.results[key] = None
-        self._pending[key] = durable, batches
+        self.pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
 
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
         """Wait until all are durable or undone. A second call returns the same."""
-        pending, self._pending = self._pending, {}
+        pending, self.pending = self.pending, {}
         for key, (durable, batches) in pending.items():
             self.results[key] = error = await durable
             if pace.due(1 + len(batches)):
@@ -105,7 +101,8 @@ class Acknowledging:
                         "No member has read records of this share-partition here.",
                     )
                 durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
-                under_way.add(key, durable, batches)
+                under_way.results[key] = None
+                under_way.pending[key] = durable, batches
             except ApiError as error:
                 under_way.results[key] = error
         if applied:

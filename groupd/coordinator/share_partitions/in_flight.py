@@ -222,15 +222,14 @@ class InFlightRecords:
         renewed: list[LogBatch] = []
         for batch in asked:
             first = max(batch.first_offset, self.start_offset)
-            spans = spans_of_types(batch, first)
+            kinds, ends = spans_of_types(batch, first)
             ranges.append((first, batch.last_offset))
-            bounds = [last + 1 for _, last in spans[:-1]]
-            runs = iter(self._runs.exactly(first, batch.last_offset, *bounds))
+            runs = iter(self._runs.exactly(first, batch.last_offset, *ends[:-1]))
             run = next(runs, None)
-            for kind, last in spans:
+            for kind, end in zip(kinds, ends, strict=True):
                 if kind == RENEW:
-                    renewed.append((first, last))
-                while run is not None and run.last <= last:
+                    renewed.append((first, end - 1))
+                while run is not None and run.last < end:
                     if kind == ACCEPT:
                         self._change(run, ACKNOWLEDGED, DeliveryEnd.ACCEPTED)
                     elif kind == GAP:
@@ -243,7 +242,7 @@ class InFlightRecords:
                     if kind != RENEW:
                         changed.append(run)
                     run = next(runs, None)
-                first = last + 1
+                first = end
         if renewed and renew_until_ms is not None:
             self._renew(member_id, renewed, renew_until_ms)
         return self._write(changed, ranges)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 
 from msgspec import Struct
@@ -250,7 +251,7 @@ class ShareRequests:
             limit,
             max_bytes,
             begun.until_ms,
-            lambda: self.sessions.has(session) and session.epoch == begun.epoch,
+            partial(self.sessions.awaits, session, begun.epoch),
         )
         reader = ShareReader(self._plane, self.leaders, self._clock, self._elapsed, asked, pace)
         found = await self._plane.long_polls.poll(

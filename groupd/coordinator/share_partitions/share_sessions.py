@@ -91,6 +91,10 @@ class ShareSessions(Sessions[ShareSession]):
         """Whether the session has not ended."""
         return self._sessions.get(session.key) is session
 
+    def awaits(self, session: ShareSession, epoch: int) -> bool:
+        """Whether `epoch` is the session's next epoch, and it has not ended."""
+        return session.epoch == epoch and self._sessions.get(session.key) is session
+
     def all_of(self, group_id: str) -> list[ShareSession]:
         """The sessions of a group."""
         return [session for session in self._sessions.values() if session.key[0] == group_id]
