@@ -8,6 +8,7 @@ returned as a `PendingWrite`, and the caller says how the write ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from groupd.coordinator.share_partitions.acknowledgements import check_held, spans_of_types
@@ -298,28 +299,29 @@ class InFlightRecords:
 
     # Writes -----------------------------------------------------------------------------------
 
-    def confirm(self, write: PendingWrite) -> list[FinishedRecords]:
-        """The write is durable, or there was nothing to write. Returns what has been finished since
-        the last call of `confirm` or `undo`."""
-        ended: list[OffsetRun] = []
-        for run in self._waiting(write):
-            run.write = 0
-            self._unlock(run)
-            ended.append(run)
-        self._arrived(ended)
-        for first, last in write.ranges:
-            self._runs.join(first, last)
+    def confirm(self, *writes: PendingWrite) -> list[FinishedRecords]:
+        """The writes are durable, or there was nothing to write. Returns what has been finished
+        since the last call of `confirm` or `undo`."""
+        for write in writes:
+            ended: list[OffsetRun] = []
+            for run in self._waiting(write):
+                run.write = 0
+                self._unlock(run)
+                ended.append(run)
+            self._arrived(ended)
+            for first, last in write.ranges:
+                self._runs.join(first, last)
         self._settle()
-        return self._take_finished()
+        finished, self._finished = self._finished, []
+        return finished
 
-    def undo(self, write: PendingWrite) -> list[FinishedRecords]:
-        """The write has failed. Records that were acknowledged or released are held as before; if
+    def undo(self, *writes: PendingWrite) -> list[FinishedRecords]:
+        """The writes have failed. Records that were acknowledged or released are held as before; if
         their lock is over by now, `next_lock_ms` is in the past and `expire` releases them. What
         `expire`, `archive`, `log_start_moved` and `dead_lettered` have done stays. Returns as
         `confirm`."""
-        if write.stays:
-            return self.confirm(write)
-        for run in self._waiting(write):
+        failed = [write for write in writes if not write.stays]
+        for run in chain.from_iterable(map(self._waiting, failed)):
             if run.state in COMPLETE:
                 self.delivery_complete_count -= len(run)
             run.state = ACQUIRED
@@ -327,8 +329,7 @@ class InFlightRecords:
             run.write = 0
             if run.lock is not None:
                 self._locks.add_again(run.lock)
-        self._settle()
-        return self._take_finished()
+        return self.confirm(*[write for write in writes if write.stays])
 
     def complete_with(self, write: PendingWrite) -> int:
         """The `delivery_complete_count` without what later writes than this one are to complete."""
@@ -442,10 +443,6 @@ class InFlightRecords:
     def _finish(self, run: OffsetRun) -> None:
         if run.end is not None:
             self._finished.append(FinishedRecords(run.first, run.last, run.delivery_count, run.end))
-
-    def _take_finished(self) -> list[FinishedRecords]:
-        finished, self._finished = self._finished, []
-        return finished
 
     def _arrived(self, runs: Sequence[OffsetRun]) -> None:
         """These runs have reached their states."""

@@ -501,14 +501,11 @@ class SharePartition:
         """These changes are durable, or have failed."""
         records = self.records
         assert records is not None
-        before = records.position
+        before, writes = records.position, [change.write for change in changes]
+        self._tell(records.undo(*writes) if error is not None else records.confirm(*writes))
         for change in changes:
-            if error is None:
-                self._tell(records.confirm(change.write))
-                if not change.told:
-                    self._tell_released(change.write, "released")
-            else:
-                self._tell(records.undo(change.write))
+            if error is None and not change.told:
+                self._tell_released(change.write, "released")
             if not change.durable.done():  # else its client is gone, and with it who has waited
                 change.durable.set_result(error)
         self._bury()
