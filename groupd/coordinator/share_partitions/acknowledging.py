@@ -100,7 +100,9 @@ class Acknowledging:
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         "No member has read records of this share-partition here.",
                     )
-                durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
+                durable = share.acknowledge(
+                    member_id, batches, settings, renew_until_ms=renew_until_ms
+                )
                 under_way.results[key] = None
                 under_way.pending[key] = durable, batches
             except ApiError as error:

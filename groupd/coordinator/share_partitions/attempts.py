@@ -231,7 +231,7 @@ class ShareReader:
                 self._fail(target, None, error, attempt)
                 attempt.complete = True
                 continue
-            size = read.size
+            size = read.starts[-1] - read.starts[0]
             attempt.size += size
             if read.batches:
                 records = read.batches[-1][1] - read.batches[0][0] + 1

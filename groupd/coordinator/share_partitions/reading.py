@@ -42,11 +42,6 @@ class ReadBatches(Struct, frozen=True):
     aborted: Sequence[LogBatch]
     isolation_level: int
 
-    @property
-    def size(self) -> int:
-        """The bytes of the batches."""
-        return self.starts[-1] - self.starts[0]
-
     def around(self, acquired: Sequence[AcquiredRecords]) -> bytes:
         """The batches in which the first to the last of the acquired records lie."""
         begin = bisect_left(self.batches, acquired[0].first_offset, key=itemgetter(1))

@@ -387,6 +387,7 @@ class SharePartition:
         self,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
+        settings: ShareGroupSettings,
         *,
         renew_until_ms: int | None,
     ) -> Durable:
@@ -394,7 +395,6 @@ class SharePartition:
         INVALID_REQUEST; UNKNOWN_TOPIC_OR_PARTITION if it is not loaded."""
         if self.records is None or self.closed:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        settings = self._around.settings(self.group_id)
         write = self.records.acknowledge(
             member_id,
             batches,

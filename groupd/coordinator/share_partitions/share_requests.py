@@ -219,7 +219,7 @@ class ShareRequests:
         else:
             answers = []
         results = await begun.acknowledged.finish(self.counts, pace)
-        if any(answer.error for _, answer in answers):
+        if any(map(attrgetter("error"), dict(answers).values())):
             self.counts.failed_fetch_requests += 1
         return ShareFetchReply(
             lock_timeout_ms=begun.settings.lock_duration_ms,

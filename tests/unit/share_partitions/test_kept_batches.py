@@ -147,7 +147,7 @@ async def test_the_limits_in_bytes(log, monkeypatch):
 def test_a_batch_behind_deleted_offsets_is_found():
     read = ReadBatches(b"abc", [(0, 4), (20, 24), (30, 34)], [0, 1, 2, 3], [(20, 24)], 0)
     found = read.between(5, 6, 10, whole_first=True)
-    assert (found.size, found.batches, found.aborted) == (1, [(20, 24)], [(20, 24)])
+    assert (found.starts, found.batches, found.aborted) == ([1, 2], [(20, 24)], [(20, 24)])
     assert found.around([AcquiredRecords(21, 22, 1)]) == b"b"
     found = read.between(0, 10, 10, whole_first=True)
     assert found.around([AcquiredRecords(0, 24, 1)]) == b"ab"
