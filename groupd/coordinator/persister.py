@@ -5,7 +5,7 @@ share coordinator keeps that state; in a cluster it may be on another node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
@@ -89,7 +89,7 @@ def reply_of(request: ShareStateRequest, entries: Sequence[Any]) -> ShareStateRe
 
 def entries_of(reply: ShareStateReply) -> list[Any]:
     """Returns the entries of a reply, which say so themselves if they are errors."""
-    return [entry for topic in reply.topics for entry in topic.partitions]
+    return list(chain.from_iterable(map(attrgetter("partitions"), reply.topics)))
 
 
 def first_error(reply: ShareStateReply) -> ErrorCode:

@@ -250,12 +250,14 @@ class Shape:
                 lines.append(f"w.buffer += {code.bind(layout.pack)}({values})")
             else:
                 lines += [field.codec.write(code, self._value(code, field)) for _, field in some]
-        for field in self._of(code.version, tagged=True):
+        tagged = self._of(code.version, tagged=True)
+        for field in tagged:
             payload = _tag_payload(code, field.codec)
             lines.append(f"value = {self._value(code, field)}")
             default = self._default(code, field.names[0]) if field.names else code.bind(field.value)
             lines.append(f"if value != {default}: w.tagged_field({field.tag}, {payload})")
-        return [*lines, "w.end()"] if ends else lines
+        end = "w.end()" if tagged else "w.buffer.append(0)"
+        return [*lines, end] if ends else lines
 
     def _value(self, code: Code, field: _WireField) -> str:
         """Returns an expression for the value that is written for a field."""
@@ -310,18 +312,29 @@ def _tag_payload(code: Code, codec: Codec) -> str:
     return f"{code.bind(inner.function('value', lines))}(value)"
 
 
-def _string(code: Code, name: str) -> list[str]:
-    """Reads a string. In the flexible encoding its length mostly takes one byte, 1 to 127."""
-    read = f"{name} = r.string()"
-    if not code.flexible:
-        return [read]
-    return [
-        "at = r.at",
-        "end = at + r.data[at]",
-        f"if at < end <= len(r.data) and end - at < 128: {name} = r.data[at + 1 : end].decode()",
-        f"else: {read}; end = r.at",
-        "r.at = end",
-    ]
+def _short(codec: Codec, decode: str = "") -> Codec:
+    """The same codec of strings or bytes with fewer calls: in the flexible encoding their length
+    mostly takes one byte, 1 to 127. `decode`: what follows the expression of the bytes."""
+
+    def inline(code: Code, name: str) -> list[str]:
+        read = f"{name} = {codec.read(code)}"
+        if not code.flexible:
+            return [read]
+        short = f"{name} = r.data[at + 1 : end]{decode}"
+        return [
+            "at = r.at",
+            "end = at + r.data[at]",
+            f"if at < end <= len(r.data) and end - at < 128: {short}",
+            f"else: {read}; end = r.at",
+            "r.at = end",
+        ]
+
+    return codec._replace(inline=inline)
+
+
+def _write_nullable_string(code: Code, value: str) -> str:
+    write = f"w.nullable_string({value})"
+    return f"w.buffer.append(0) if {value} is None else {write}" if code.flexible else write
 
 
 def _int32_array(code: Code, name: str) -> list[str]:
@@ -363,9 +376,11 @@ _PLAIN: Mapping[str, Codec] = {
         read=lambda code: _error(code, "r.int16()"), kept=_error
     ),
     "uuid": _number("16s", "uuid", NO_TOPIC_ID),
-    "string": sized("string", "string", (2, 1), "")._replace(inline=_string),
-    "string?": sized("nullable_string", "nullable_string", (2, 1), None),
-    "bytes": sized("bytes_", "bytes_", (4, 1), b""),
+    "string": _short(sized("string", "string", (2, 1), ""), ".decode()"),
+    "string?": _short(
+        sized("nullable_string", "nullable_string", (2, 1), None), ".decode()"
+    )._replace(write=_write_nullable_string),
+    "bytes": _short(sized("bytes_", "bytes_", (4, 1), b"")),
     "bytes?": sized("nullable_bytes", "nullable_bytes", (4, 1), None),
     "secret": sized("secret", "bytes_", (4, 1), Secret()),
     "records": sized("nullable_bytes", "records", (4, 1), b""),
@@ -432,6 +447,7 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
         return [
             f"length = r.array_length({item.least(code.version, code.flexible)})",
             f"if length == 1: {name} = ({one},)",  # the usual case, without a loop
+            f"elif not length: {name} = ()",
             f"elif length < 0: {null}",
             f"else: {name} = tuple([{one} for _ in range(length)])",
         ]
@@ -443,7 +459,10 @@ def array(of: Codec | Shape | str, *, nullable: bool = False) -> Codec:
     def write(code: Code, value: str) -> str:
         inner = code.inner()
         lines = ["if items is None: return w.null_array()"] if nullable else []
-        lines += ["w.array_length(len(items))", "for item in items:"]
+        length = "w.array_length(len(items))"
+        if code.flexible:  # most lengths take one byte, which is written without a call
+            length = f"w.buffer.append(len(items) + 1) if len(items) < 0x7F else {length}"
+        lines += [length, "for item in items:"]
         lines += [" if w.due(): yield"] if code.stops else []
         lines.append(f" {item.write(inner, 'item')}")
         made = code.bind(inner.function("w, items", lines))

@@ -108,7 +108,8 @@ class Writer(Structure, eq=False):
 
     def records(self, value: bytes | memoryview) -> None:
         """Writes record batches. For `due`, every 4 KiB count as an item."""
-        self.bytes_(value)
+        self.array_length(len(value))
+        self.buffer += value
         self._left -= len(value) >> 12
 
     def array_length(self, length: int) -> None:

@@ -171,7 +171,7 @@ class ByteBudget:
             self._holding[account] = self.clock.monotonic_ms()
         else:
             self._holding.pop(account, None)
-        if by > 0:
+        if by > 0 or (not self._line and self._over_share is None):
             return
         self._check_over_share()
         self._unchecked = len(self._line)

@@ -184,8 +184,8 @@ class Slot(Waiter):
         return room
 
     def set_reserved_bytes(self, size: int) -> None:
-        if not self.connection.closed:
-            by = size - self.reserved
+        by = size - self.reserved
+        if by and not self.connection.closed:
             self.reserved = size
             self.size += by
             self.connection.account.grow(by)

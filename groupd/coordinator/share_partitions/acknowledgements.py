@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from groupd.coordinator.share_partitions.runs import ACQUIRED, OffsetRuns
@@ -43,16 +43,17 @@ def _invalid(batch: AcknowledgementBatch, why: str) -> ApiError:
     )
 
 
-def spans_of_types(batch: AcknowledgementBatch, first: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring offsets of one type from the offset `first` on: the type and the last offset of
-    each span."""
+def spans_of_types(batch: AcknowledgementBatch, first: int) -> tuple[Sequence[int], list[int]]:
+    """Neighbouring offsets of one type from the offset `first` on: the types of the spans, and the
+    offsets behind them."""
     if len(batch.types) == 1:
-        yield batch.types[0], batch.last_offset
-        return
-    last = first - 1
+        return batch.types, [batch.last_offset + 1]
+    kinds, ends, end = [], [], first
     for kind, same in groupby(batch.types[first - batch.first_offset :]):
-        last += len(list(same))
-        yield kind, last
+        end += len(list(same))
+        kinds.append(kind)
+        ends.append(end)
+    return kinds, ends
 
 
 def check_held(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.share_partitions.acknowledgements import check_batches
 from groupd.coordinator.share_partitions.counts import ShareCounts
@@ -19,12 +18,7 @@ from groupd.coordinator.topics.checks import ReadRights
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.messages.share_fetch import (
-    AcknowledgedTopic,
-    AcknowledgementBatch,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
-)
+from groupd.protocol.messages.share_fetch import AcknowledgementBatch
 
 ACKNOWLEDGEMENTS_MAX = 250_000
 """The most batches and types of acknowledgements in one request. A partition beyond them is
@@ -46,15 +40,11 @@ class AcknowledgementsUnderWay:
 
     def __init__(self) -> None:
         self.results: ShareResults = {}
-        self._pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
-
-    def add(self, key: ShareKey, durable: Durable, batches: Sequence[AcknowledgementBatch]) -> None:
-        self.results[key] = None
-        self._pending[key] = durable, batches
+        self.pending: dict[ShareKey, tuple[Durable, Sequence[AcknowledgementBatch]]] = {}
 
     async def finish(self, counts: ShareCounts, pace: Pace) -> ShareResults:
         """Wait until all are durable or undone. A second call returns the same."""
-        pending, self._pending = self._pending, {}
+        pending, self.pending = self.pending, {}
         for key, (durable, batches) in pending.items():
             self.results[key] = error = await durable
             if pace.due(1 + len(batches)):
@@ -74,16 +64,17 @@ class Acknowledging:
 
     async def begin(
         self,
-        context: RequestContext,
+        rights: ReadRights,
         session: ShareSessionKey,
-        request: ShareFetchRequest | ShareAcknowledgeRequest,
+        named: Mapping[ShareKey, Sequence[AcknowledgementBatch]],
         settings: ShareGroupSettings,
         pace: Pace,
+        *,
+        is_renew_ack: bool,
     ) -> AcknowledgementsUnderWay:
-        """Apply what a request acknowledges. A partition without acknowledgements has a result only
-        if others have some."""
-        (group_id, member_id), is_renew_ack = session, request.is_renew_ack
-        named, rights = await _merged(request.topics, pace), ReadRights(context)
+        """Apply what a request acknowledges of the partitions that it names. One without
+        acknowledgements has a result only if others have some."""
+        group_id, member_id = session
         under_way = AcknowledgementsUnderWay()
         renew_until_ms = None
         if is_renew_ack and settings.may_renew:
@@ -99,7 +90,7 @@ class Acknowledging:
             left -= len(batches) + sum(map(len, map(attrgetter("types"), batches[:most])))
             too_many = left < 0 or len(batches) > most
             try:
-                self._check(context, rights, key, batches, too_many, is_renew_ack=is_renew_ack)
+                self._check(rights, key, batches, too_many, is_renew_ack=is_renew_ack)
                 if not batches:
                     empty.append(key)
                     continue
@@ -109,8 +100,11 @@ class Acknowledging:
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         "No member has read records of this share-partition here.",
                     )
-                durable = share.acknowledge(member_id, batches, renew_until_ms=renew_until_ms)
-                under_way.add(key, durable, batches)
+                durable = share.acknowledge(
+                    member_id, batches, settings, renew_until_ms=renew_until_ms
+                )
+                under_way.results[key] = None
+                under_way.pending[key] = durable, batches
             except ApiError as error:
                 under_way.results[key] = error
         if applied:
@@ -119,7 +113,6 @@ class Acknowledging:
 
     def _check(
         self,
-        context: RequestContext,
         rights: ReadRights,
         key: ShareKey,
         batches: Sequence[AcknowledgementBatch],
@@ -134,21 +127,8 @@ class Acknowledging:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if too_many:
             raise ApiError(ErrorCode.INVALID_REQUEST, "too many acknowledgements")
-        check_batches(batches, context.api_version, is_renew_ack)
+        check_batches(batches, rights.context.api_version, is_renew_ack)
         self._plane.partitions.resolve("", topic_id, partition, rights.may_read, by_id=True)
-
-
-async def _merged(
-    topics: Iterable[AcknowledgedTopic], pace: Pace
-) -> dict[ShareKey, list[AcknowledgementBatch]]:
-    """The acknowledgements by partition. Topics and partitions may come several times."""
-    named: dict[ShareKey, list[AcknowledgementBatch]] = {}
-    for topic in topics:
-        for one in topic.partitions:
-            if pace.due():
-                await pace.turn()
-            named.setdefault((topic.topic_id, one.partition), []).extend(one.batches)
-    return named
 
 
 def _count_by_type(counts: Counter[int], batches: Iterable[AcknowledgementBatch]) -> None:

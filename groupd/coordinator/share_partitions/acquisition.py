@@ -34,32 +34,27 @@ class Acquisition(Struct, frozen=True):
 
 
 class Taking:
-    """One acquisition while it goes on. `left`: how many records may be added to `acquired`."""
+    """One acquisition, from `first` on, while it goes on. `left`: how many records may be added to
+    `acquired`. `lock`: the lock on them."""
 
-    __slots__ = ("_asked", "_found", "_lock", "_runs", "acquired", "left")
+    __slots__ = ("_asked", "_found", "_runs", "acquired", "left", "lock")
 
     def __init__(
-        self, asked: Acquisition, found: Sequence[LogBatch], runs: OffsetRuns, left: int
+        self, asked: Acquisition, found: Sequence[LogBatch], runs: OffsetRuns, left: int, first: int
     ) -> None:
         self._asked = asked
         self._found = found
         self._runs = runs
-        self._lock = RecordLock(asked.member_id, asked.lock_until_ms, found[0][0])
+        self.lock = RecordLock(asked.member_id, asked.lock_until_ms, first)
         self.left = left
         self.acquired: list[AcquiredRecords] = []
-
-    def lock(self) -> RecordLock:
-        """The lock on all that was acquired."""
-        self._lock.first = self.acquired[0].first_offset
-        self._lock.held = sum([one.last_offset - one.first_offset + 1 for one in self.acquired])
-        return self._lock
 
     def take(self, first: int, last: int, gap: int | None) -> None:
         """Acquire from `first` to `last`: batches in flight, the holes between them from `gap` on,
         and what is behind. `gap` None: no holes, they have no records."""
         new = first
-        batches = groupby(self._runs.between(first, last), attrgetter("batch_first"))
-        for batch in [list(runs) for _, runs in batches]:
+        for _, runs in groupby(self._runs.between(first, last), attrgetter("batch_first")):
+            batch = list(runs)
             if gap is not None and max(new, gap) < batch[0].first:
                 self._take_new(max(new, gap), batch[0].first - 1)
                 if self.left <= 0:
@@ -101,11 +96,12 @@ class Taking:
         # If equal offsets are one object, a run takes up to 64 bytes less.
         last = first if last == first else last
         batch_last = last if batch_last == last else batch_last
-        self._runs.add(OffsetRun(first, last, first, batch_last, ACQUIRED, 1, None, self._lock))
+        self._runs.add(OffsetRun(first, last, first, batch_last, ACQUIRED, 1, None, self.lock))
         if last < batch_last:
             self._runs.add(OffsetRun(last + 1, batch_last, first, batch_last, AVAILABLE, 0))
         self.acquired.append(AcquiredRecords(first, last, 1))
         self.left -= last - first + 1
+        self.lock.held += last - first + 1
 
     def _take_batch(self, batch: Sequence[OffsetRun], first: int, last: int) -> bool:
         """Acquire what is AVAILABLE from `first` to `last` of a batch that is in flight. Returns
@@ -119,7 +115,7 @@ class Taking:
             return True
         limit = self._asked.delivery_count_limit
         often = max(2, (limit + 1) // 2)
-        throttled = max(run.delivery_count for run in available) >= often
+        throttled = max(map(attrgetter("delivery_count"), available)) >= often
         if throttled and self.acquired:
             return False
         most = self.left if self._asked.acquire_mode == RECORD_LIMIT else last - first + 1
@@ -139,16 +135,19 @@ class Taking:
                 break
             run_first = max(first, run.first)
             run_last = min(last, run.last, run_first + most - got - 1)
-            self._take_again(run_first, run_last, got > 0)
+            self._take_again(run, run_first, run_last, got > 0)
             got += run_last - run_first + 1
         return not throttled
 
-    def _take_again(self, first: int, last: int, same_batch: bool) -> None:
-        (run,) = self._runs.exactly(first, last)
+    def _take_again(self, run: OffsetRun, first: int, last: int, same_batch: bool) -> None:
+        if run.first < first or run.last > last:
+            self._runs.cut((first, last + 1))
+            (run,) = self._runs.between(first, last)
         run.state = ACQUIRED
         run.delivery_count = count = run.delivery_count + 1
-        run.lock = self._lock
+        run.lock = self.lock
         self.left -= last - first + 1
+        self.lock.held += last - first + 1
         if same_batch:
             before = self.acquired[-1]
             if before.last_offset + 1 == first and before.delivery_count == count:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from groupd.coordinator.core.slices import Pace
-from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.security.quotas import Limit
 from groupd.coordinator.share_partitions.acquisition import Acquisition
@@ -34,8 +34,6 @@ from groupd.storage.log import LogError
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors for which a reply names the partition's leader."""
 
-ShareAnswer = tuple[ShareTarget, ShareFetchedPartition]
-
 
 class ShareAttempt:
     """One look at all partitions: an `Attempt`. `answers`: of the partitions that were read or have
@@ -57,7 +55,7 @@ class ShareAttempt:
     def __init__(self) -> None:
         self.size = self.counted = self.throttle_ms = 0
         self.complete = self.has_enough = False
-        self.answers: list[ShareAnswer] = []
+        self.answers: dict[ShareTarget, ShareFetchedPartition] = {}
         self.readable: list[tuple[ShareTarget, SharePartition]] = []
         self.seen: dict[SharePartition, int] = {}
         """The positions of the share-partitions when they were looked at."""
@@ -81,7 +79,7 @@ class AskedShareFetch(Struct, frozen=True):
     order. `max_bytes`: as the limits of the node and the client's quota `limit` allow. `until_ms`:
     the end of its wait. `is_current()`: whether its session still waits for this request."""
 
-    context: RequestContext
+    rights: ReadRights
     request: ShareFetchRequest
     group_id: str
     member_id: str
@@ -113,11 +111,10 @@ class ShareReader:
         self._elapsed = elapsed
         self._asked = asked
         self._pace = pace
-        self._rights = ReadRights(asked.context)
         self._failed: dict[ShareTarget, ShareFetchedPartition] = {}
         self._shares: dict[ShareTarget, SharePartition] = {}
         self._first = True
-        self.leaders = CurrentLeaders(plane.layout, asked.context, 1, LEADER_ERRORS)
+        self.leaders = CurrentLeaders(plane.layout, asked.rights.context, 1, LEADER_ERRORS)
         self.load_failed = False
         """Whether a share-partition could not be loaded."""
 
@@ -160,22 +157,24 @@ class ShareReader:
         """The share-partition; None if it cannot be read."""
         failed = self._failed.get(target)
         if failed is not None:
-            attempt.answers.append((target, failed))
+            attempt.answers[target] = failed
             return None
         share, topic = self._shares.get(target), None
         if share is not None and not share.closed:
             return share
         try:
             topic = self._plane.partitions.resolve(
-                "", target.topic_id, target.partition, self._rights.may_read, by_id=True
+                "", *target.key, self._asked.rights.may_read, by_id=True
             )
-            if topic.internal:
-                raise not_hosted()
             if share is not None and share.error is not None:
                 self.load_failed = True
                 self._fail(target, topic, share.error, attempt)
                 return None
-            share = await self._leaders.open(self._asked.group_id, topic, target.partition)
+            share = self._leaders.led(self._asked.group_id, target.key)
+            if share is None:
+                if topic.internal:
+                    raise not_hosted()
+                share = await self._leaders.open(self._asked.group_id, topic, target.partition)
             self._shares[target] = share
         except (ApiError, LogError) as error:
             self._fail(target, topic, error, attempt)
@@ -193,8 +192,7 @@ class ShareReader:
         code = reading_error(self._plane.partitions, error)
         leader = self.leaders.of(topic, target.partition, code) or NO_LEADER_GIVEN
         answer = ShareFetchedPartition(target.partition, code, current_leader=leader)
-        attempt.answers.append((target, answer))
-        self._failed[target] = answer
+        attempt.answers[target] = self._failed[target] = answer
 
     # Reading and acquiring ----------------------------------------------------------------
 
@@ -207,7 +205,8 @@ class ShareReader:
                 break
             if self._pace.due():  # a partition without news is read without any wait
                 await self._pace.turn()
-            offset, last_offset = share.to_read(left, asked.settings.max_record_locks)
+            assert share.records is not None
+            offset, last_offset = share.records.to_read(left, asked.settings.max_record_locks)
             try:
                 read = await self._leaders.kept.read(
                     share,
@@ -232,11 +231,12 @@ class ShareReader:
                 self._fail(target, None, error, attempt)
                 attempt.complete = True
                 continue
-            attempt.size += len(read.records)
+            size = read.starts[-1] - read.starts[0]
+            attempt.size += size
             if read.batches:
                 records = read.batches[-1][1] - read.batches[0][0] + 1
                 left -= records
-                share.bytes_per_record = len(read.records) / records
+                share.bytes_per_record = size / records
                 attempt.has_enough |= read.batches[-1][1] >= last_offset
             found.append(_ReadShare(target, share, offset, read))
         return found
@@ -262,23 +262,17 @@ class ShareReader:
                 attempt.complete = True
                 return
             attempt.counted = size
-        acquired = await self._acquire(found)
-        attempt.size = sum([len(answer.records) for _, answer in acquired])
+        await self._acquire(attempt, found)
         attempt.complete = attempt.complete or attempt.size > 0 or wanted == 0
         if asked.limit is not None and not attempt.complete:
             self._plane.quotas.sent(asked.limit, -size)
             attempt.counted = 0
-        attempt.answers += acquired
-        answered = {target for target, _ in attempt.answers}
-        attempt.answers += [
-            (target, ShareFetchedPartition(target.partition))
-            for target, _ in attempt.readable
-            if target not in answered
-        ]
+        for target, _ in attempt.readable:
+            if target not in attempt.answers:
+                attempt.answers[target] = ShareFetchedPartition(target.partition)
 
-    async def _acquire(self, found: Sequence[_ReadShare]) -> list[ShareAnswer]:
+    async def _acquire(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
         request, settings = self._asked.request, self._asked.settings
-        answers: list[ShareAnswer] = []
         left = request.max_records
         lock_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
         for one in found:
@@ -301,10 +295,10 @@ class ShareReader:
             )
             acquired = one.share.acquire(asked, one.offset, one.read.batches, one.read.aborted)
             if acquired:
-                left -= sum([some.last_offset - some.first_offset + 1 for some in acquired])
+                for some in acquired:
+                    left -= some.last_offset - some.first_offset + 1
                 records = one.read.around(acquired)
-                answer = ShareFetchedPartition(
+                attempt.size += len(records)
+                attempt.answers[one.target] = ShareFetchedPartition(
                     one.target.partition, records=records, acquired=acquired
                 )
-                answers.append((one.target, answer))
-        return answers

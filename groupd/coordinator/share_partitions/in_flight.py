@@ -8,6 +8,7 @@ returned as a `PendingWrite`, and the caller says how the write ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from groupd.coordinator.share_partitions.acknowledgements import check_held, spans_of_types
@@ -21,6 +22,7 @@ from groupd.coordinator.share_partitions.in_flight_types import (
 from groupd.coordinator.share_partitions.locks import RecordLock, RecordLocks
 from groupd.coordinator.share_partitions.runs import (
     ACQUIRED,
+    COMPLETE,
     DeliveryEnd,
     OffsetRun,
     OffsetRuns,
@@ -103,7 +105,7 @@ class InFlightRecords:
     def _load(self, stored: Sequence[ShareStateBatch], limit: int, dead_letters: bool) -> None:
         for run in stored_runs(stored, self.start_offset, dead_letters=dead_letters):
             self._runs.add(run)
-            if run.complete:
+            if run.state in COMPLETE:
                 self.delivery_complete_count += len(run)
             elif run.state == ARCHIVING:
                 run.end = DeliveryEnd.LIMIT if run.delivery_count >= limit else DeliveryEnd.REJECTED
@@ -133,6 +135,15 @@ class InFlightRecords:
         """Whether a read from `next_offset` may give something to a member."""
         within = bool(self._runs) and self.next_offset <= self._runs[-1].last
         return within or self.in_flight < max_record_locks
+
+    def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
+        """The offset to read from, and the last one that is needed to acquire `max_records`."""
+        first, run = self.next_offset, self._runs.first_available(self.next_offset)
+        if run is not None and run.first == first and run.last - first + 1 >= max_records:
+            return first, run.batch_last
+        # Records that others hold may lie between those that can be acquired.
+        known = max(first - 1, self.end_offset if self._runs else -1)
+        return first, known + min(max_records, max(0, max_record_locks - self.in_flight))
 
     def ranges(self) -> Iterator[InFlightRange]:
         for run in self._runs:
@@ -164,7 +175,8 @@ class InFlightRecords:
             if self._gap is not None:
                 self._gap = max(self._gap, found[0][0])
             self._archive(read_from, found[0][0] - 1, (AVAILABLE,), DeliveryEnd.GAP)
-        first, last = max(found[0][0], self.start_offset), found[-1][1]
+        # Nothing before the next offset can be acquired.
+        first, last = max(found[0][0], self.next_offset), found[-1][1]
         left = min(asked.max_records, asked.max_record_locks - self.in_flight)
         if left <= 0:
             # Nothing new may be acquired, but what is in flight already may.
@@ -172,12 +184,13 @@ class InFlightRecords:
             left = min(asked.max_records, last - first + 1)
         if left <= 0:
             return []
-        taking = Taking(asked, found, self._runs, left)
+        taking = Taking(asked, found, self._runs, left, first)
         taking.take(first, last, self._gap)
         if taking.acquired:
-            self._locks.add(taking.lock())
+            self._locks.add(taking.lock)
             # What was left behind, such as the rest of a batch, may be acquired by others.
-            self._available_from = min(self._available_from, first)
+            left_from = taking.acquired[0].first_offset
+            self._available_from = min(self._available_from, left_from)
             self.position += 1
         self._settle()
         return taking.acquired
@@ -210,15 +223,14 @@ class InFlightRecords:
         renewed: list[LogBatch] = []
         for batch in asked:
             first = max(batch.first_offset, self.start_offset)
-            spans = list(spans_of_types(batch, first))
+            kinds, ends = spans_of_types(batch, first)
             ranges.append((first, batch.last_offset))
-            self._runs.cut((first, *(last + 1 for _, last in spans)))
-            runs = iter(self._runs.between(first, batch.last_offset))
+            runs = iter(self._runs.exactly(first, batch.last_offset, *ends[:-1]))
             run = next(runs, None)
-            for kind, last in spans:
+            for kind, end in zip(kinds, ends, strict=True):
                 if kind == RENEW:
-                    renewed.append((first, last))
-                while run is not None and run.last <= last:
+                    renewed.append((first, end - 1))
+                while run is not None and run.last < end:
                     if kind == ACCEPT:
                         self._change(run, ACKNOWLEDGED, DeliveryEnd.ACCEPTED)
                     elif kind == GAP:
@@ -231,7 +243,7 @@ class InFlightRecords:
                     if kind != RENEW:
                         changed.append(run)
                     run = next(runs, None)
-                first = last + 1
+                first = end
         if renewed and renew_until_ms is not None:
             self._renew(member_id, renewed, renew_until_ms)
         return self._write(changed, ranges)
@@ -287,43 +299,43 @@ class InFlightRecords:
 
     # Writes -----------------------------------------------------------------------------------
 
-    def confirm(self, write: PendingWrite) -> list[FinishedRecords]:
-        """The write is durable, or there was nothing to write. Returns what has been finished since
-        the last call of `confirm` or `undo`."""
-        ended: list[OffsetRun] = []
-        for run in self._waiting(write):
-            run.write = 0
-            self._unlock(run)
-            ended.append(run)
-        self._arrived(ended)
-        for first, last in write.ranges:
-            self._runs.join(first, last)
+    def confirm(self, *writes: PendingWrite) -> list[FinishedRecords]:
+        """The writes are durable, or there was nothing to write. Returns what has been finished
+        since the last call of `confirm` or `undo`."""
+        for write in writes:
+            ended: list[OffsetRun] = []
+            for run in self._waiting(write):
+                run.write = 0
+                self._unlock(run)
+                ended.append(run)
+            self._arrived(ended)
+            for first, last in write.ranges:
+                self._runs.join(first, last)
         self._settle()
-        return self._take_finished()
+        finished, self._finished = self._finished, []
+        return finished
 
-    def undo(self, write: PendingWrite) -> list[FinishedRecords]:
-        """The write has failed. Records that were acknowledged or released are held as before; if
+    def undo(self, *writes: PendingWrite) -> list[FinishedRecords]:
+        """The writes have failed. Records that were acknowledged or released are held as before; if
         their lock is over by now, `next_lock_ms` is in the past and `expire` releases them. What
         `expire`, `archive`, `log_start_moved` and `dead_lettered` have done stays. Returns as
         `confirm`."""
-        if write.stays:
-            return self.confirm(write)
-        for run in self._waiting(write):
-            if run.complete:
+        failed = [write for write in writes if not write.stays]
+        for run in chain.from_iterable(map(self._waiting, failed)):
+            if run.state in COMPLETE:
                 self.delivery_complete_count -= len(run)
             run.state = ACQUIRED
             run.end = None
             run.write = 0
             if run.lock is not None:
                 self._locks.add_again(run.lock)
-        self._settle()
-        return self._take_finished()
+        return self.confirm(*[write for write in writes if write.stays])
 
     def complete_with(self, write: PendingWrite) -> int:
         """The `delivery_complete_count` without what later writes than this one are to complete."""
         if write.number == self._writes:
             return self.delivery_complete_count
-        later = [run for run in self._runs if run.write > write.number and run.complete]
+        later = [run for run in self._runs if run.write > write.number and run.state in COMPLETE]
         return self.delivery_complete_count - sum(map(len, later))
 
     def _waiting(self, write: PendingWrite) -> Iterator[OffsetRun]:
@@ -378,13 +390,13 @@ class InFlightRecords:
             self._runs.cut((offset,))
             gone = self._runs.between(self.start_offset, offset - 1)
             for run in gone:
-                if run.complete:
+                if run.state in COMPLETE:
                     self.delivery_complete_count -= len(run)
-                if not run.complete or run.write:
+                if run.state not in COMPLETE or run.write:
                     run.end = DeliveryEnd.LOG_START
                     self._finish(run)
                 self._unlock(run)
-            self._runs.drop_first(len(gone))
+            del self._runs[: len(gone)]
             self.start_offset = offset
             self.position += 1
             self._settle()
@@ -413,7 +425,7 @@ class InFlightRecords:
     def _change(self, run: OffsetRun, state: int, end: DeliveryEnd | None) -> None:
         run.state = state
         run.end = end
-        if run.complete:
+        if state in COMPLETE:
             self.delivery_complete_count += len(run)
 
     def _let_go(self, run: OffsetRun, limit: int, dead_letters: bool) -> None:
@@ -431,10 +443,6 @@ class InFlightRecords:
     def _finish(self, run: OffsetRun) -> None:
         if run.end is not None:
             self._finished.append(FinishedRecords(run.first, run.last, run.delivery_count, run.end))
-
-    def _take_finished(self) -> list[FinishedRecords]:
-        finished, self._finished = self._finished, []
-        return finished
 
     def _arrived(self, runs: Sequence[OffsetRun]) -> None:
         """These runs have reached their states."""
@@ -458,13 +466,14 @@ class InFlightRecords:
         gap = self._gap
         over = 0
         for run in runs:
-            if not run.complete or run.write or (gap is not None and run.first > gap):
+            if run.state not in COMPLETE or run.write or (gap is not None and run.first > gap):
                 break
             over += 1
             self.delivery_complete_count -= len(run)
         start = self.start_offset
         if over:
-            start = runs.drop_first(over)[-1].last + 1
+            start = runs[over - 1].last + 1
+            del runs[:over]
         if runs:
             # Holes at the start have no records, except those of the gap window.
             start = max(start, runs[0].first if gap is None else min(runs[0].first, gap))
@@ -489,10 +498,10 @@ class InFlightRecords:
     def _find_next(self) -> None:
         """The next offset to read: the first of the gap window, or the first that is AVAILABLE, or
         else the one behind the last in flight (docs/spec/share-group.md#4.3)."""
-        offset = self._runs[-1].last + 1 if self._runs else self.start_offset
-        for run in self._runs.starting_at(self._available_from):
-            if run.available:
-                offset = run.first
-                break
+        run = self._runs.first_available(self._available_from)
+        if run is not None:
+            offset = run.first
+        else:
+            offset = self._runs[-1].last + 1 if self._runs else self.start_offset
         self._available_from = offset
         self.next_offset = offset if self._gap is None else min(offset, self._gap)

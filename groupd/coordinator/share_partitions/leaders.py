@@ -56,9 +56,13 @@ class PartitionShares(PartitionState):
         until_ms = None if records is None or share.closed else records.next_lock_ms
         if until_ms is None:
             self.deadlines.cancel(key)
-        elif self.deadlines.due(key) != until_ms:
+            return
+        before = self.deadlines.get(key)
+        if before is None or until_ms < before.at_ms:
             self.deadlines.set(key, until_ms)
             self.arm()
+        else:
+            before.at_ms = until_ms  # the timer stays: it is set again when it rings
 
     def expire(self, key: DeadlineKey, now: Instant) -> None:
         share = self.by_group.get(key[1])
@@ -76,8 +80,8 @@ class PartitionShares(PartitionState):
 
 
 class ShareLeaders:
-    """All share-partitions of this node. `wanted(group id)`: whether a member of the group has a
-    session here. The others: see `ShareSurroundings`."""
+    """All share-partitions of this node. `sessions(group id)`: how many sessions members of the
+    group have here. The others: see `ShareSurroundings`."""
 
     def __init__(
         self,
@@ -85,13 +89,13 @@ class ShareLeaders:
         persister: Persister,
         clock: Clock,
         settings: Callable[[str], ShareGroupSettings],
-        wanted: Callable[[str], bool],
+        sessions: Callable[[str], int],
         counts: ShareCounts,
         bury: Bury,
     ) -> None:
         self._partitions = plane.partitions
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
-        self._wanted = wanted
+        self._sessions = sessions
         self.kept = KeptBatches()
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
@@ -125,6 +129,13 @@ class ShareLeaders:
     def get(self, group_id: str, key: TargetKey) -> SharePartition | None:
         """The share-partition of a topic id and a partition, if it was read before."""
         return self._groups.get(group_id, {}).get(key)
+
+    def led(self, group_id: str, key: TargetKey) -> SharePartition | None:
+        """As `get`, if the share-partition is in use, and this node leads it."""
+        share = self.get(group_id, key)
+        if share is None or share.closed or not self._partitions.leads(share.partition):
+            return None
+        return share
 
     async def open(self, group_id: str, topic: Topic, partition: int) -> SharePartition:
         """The share-partition; it begins to load when it is asked for. Raises LogError, and
@@ -177,7 +188,7 @@ class ShareLeaders:
             key = share.group_id, (share.partition.topic_id, share.partition.partition)
             if self._ending.get(key) is share:
                 del self._ending[key]
-        if share.closed or (share.idle and not self._wanted(share.group_id)):
+        if share.closed or (not self._sessions(share.group_id) and share.idle):
             self.drop(share)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

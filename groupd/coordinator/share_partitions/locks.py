@@ -69,7 +69,10 @@ class RecordLocks:
         """When the first lock ends; None if there is none."""
         queue = self._queue
         if queue and not queue[0].held:
-            del queue[: next((at for at, lock in enumerate(queue) if lock.held), len(queue))]
+            over = 1
+            while over < len(queue) and not queue[over].held:
+                over += 1
+            del queue[:over]
         return queue[0].until_ms if queue else None
 
     def pop_over(self, now_ms: int) -> list[RecordLock]:

@@ -32,9 +32,9 @@ BATCH_BYTES = 200
 
 
 class ReadBatches(Struct, frozen=True):
-    """Whole record batches. `starts`: where each batch begins in `records`, and where the last one
-    ends. `aborted`: the batches among them that have records of aborted transactions, for readers
-    of `isolation_level`."""
+    """Whole record batches. `starts`: where each batch begins in `records`, which may have others
+    around them, and where the last one ends. `aborted`: the batches among them that have records of
+    aborted transactions, for readers of `isolation_level`."""
 
     records: bytes
     batches: Sequence[LogBatch]
@@ -60,12 +60,11 @@ class ReadBatches(Struct, frozen=True):
         end = min(len(self.batches), end, max(fitting, begin + whole_first))
         if (begin, end) == (0, len(self.batches)):
             return self
-        start = self.starts[begin]
         batches = self.batches[begin:end]
         return ReadBatches(
-            self.records[start : self.starts[end]],
+            self.records,
             batches,
-            [at - start for at in self.starts[begin : end + 1]],
+            self.starts[begin : end + 1],
             [one for one in self.aborted if batches and batches[0] <= one <= batches[-1]],
             self.isolation_level,
         )
@@ -115,15 +114,15 @@ class KeptBatches:
             )
             if not share.closed:  # else nobody drops it
                 self._keep(share, read)
-        if read.batches and read.batches[-1][1] <= last_offset:
+        if read.batches and read.batches[-1][1] < last_offset:
             self.drop(share)  # nothing is left for others
         return read.between(offset, last_offset, max_bytes, whole_first=whole_first)
 
     def _keep(self, share: SharePartition, read: ReadBatches) -> None:
+        self.drop(share)
         size = _size(read)
         if not read.batches or size > KEPT_BYTES_MAX:
             return
-        self.drop(share)
         self._kept[share] = read
         self.size += size
         while self.size > KEPT_TOTAL_BYTES_MAX:

@@ -29,6 +29,9 @@ STATE_NAMES = {
     ARCHIVED: "archived",
 }
 
+COMPLETE = frozenset({ACKNOWLEDGED, ARCHIVED})
+"""The states of records that will not be delivered any more."""
+
 _FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
 
@@ -68,11 +71,6 @@ class OffsetRun(Struct, eq=False, gc=False):
     def available(self) -> bool:
         return self.state == AVAILABLE and not self.write
 
-    @property
-    def complete(self) -> bool:
-        """It will not be delivered any more."""
-        return self.state == ACKNOWLEDGED or self.state == ARCHIVED
-
     def continued_by(self, other: OffsetRun) -> bool:
         """Whether `other` follows without a hole, in the same batch, and is equal."""
         return (
@@ -86,55 +84,49 @@ class OffsetRun(Struct, eq=False, gc=False):
         )
 
 
-class OffsetRuns:
+class OffsetRuns(list[OffsetRun]):
     """Runs in the order of their offsets; they do not overlap. Offsets between them are holes. A
     look-up takes logarithmic time; a change also moves what is behind it in memory."""
 
-    __slots__ = ("_runs",)
-
-    def __init__(self) -> None:
-        self._runs: list[OffsetRun] = []
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[OffsetRun]:
-        return iter(self._runs)
-
-    def __getitem__(self, index: int) -> OffsetRun:
-        return self._runs[index]
+    __slots__ = ()
 
     def starting_at(self, offset: int) -> Iterator[OffsetRun]:
         """The runs that have an offset at or after this one."""
-        for index in range(bisect_left(self._runs, offset, key=_LAST), len(self._runs)):
-            yield self._runs[index]
+        for index in range(bisect_left(self, offset, key=_LAST), len(self)):
+            yield self[index]
+
+    def first_available(self, offset: int) -> OffsetRun | None:
+        """The first run that is available, of those that have an offset at or after this one."""
+        for index in range(bisect_left(self, offset, key=_LAST), len(self)):
+            if self[index].available:
+                return self[index]
+        return None
 
     def between(self, first: int, last: int) -> list[OffsetRun]:
         """The runs that have an offset from `first` to `last`."""
-        runs = self._runs
-        begin = bisect_left(runs, first, key=_LAST)
-        if begin < len(runs) and runs[begin].last == last:
-            return runs[begin : begin + 1]
-        return runs[begin : bisect_right(runs, last, lo=begin, key=_FIRST)]
+        begin = bisect_left(self, first, key=_LAST)
+        if begin < len(self) and self[begin].last == last:
+            return self[begin : begin + 1]
+        return self[begin : bisect_right(self, last, lo=begin, key=_FIRST)]
 
-    def exactly(self, first: int, last: int) -> list[OffsetRun]:
-        """As `between`, after the runs at both ends were cut, so that no offset is outside."""
+    def exactly(self, first: int, last: int, *bounds: int) -> list[OffsetRun]:
+        """As `between`, after the runs at both ends were cut, so that no offset is outside, and at
+        the bounds between them."""
         found = self.between(first, last)
-        if found and (found[0].first < first or found[-1].last > last):
-            self.cut((first, last + 1))
+        if found and (bounds or found[0].first < first or found[-1].last > last):
+            self.cut((first, *bounds, last + 1))
             found = self.between(first, last)
         return found
 
     def cut(self, bounds: Sequence[int]) -> None:
         """Divide the runs so that none begins before and ends at or after one of these offsets,
         which are sorted."""
-        runs = self._runs
-        begin = bisect_left(runs, bounds[0], key=_LAST)
-        end = bisect_right(runs, bounds[-1], lo=begin, key=_FIRST)
+        begin = bisect_left(self, bounds[0], key=_LAST)
+        end = bisect_right(self, bounds[-1], lo=begin, key=_FIRST)
         pieces: list[OffsetRun] = []
         offsets = iter(bounds)
         bound = next(offsets, None)
-        for run in runs[begin:end]:
+        for run in self[begin:end]:
             while bound is not None and bound <= run.last:
                 if bound > run.first:
                     # Many runs have one offset; as one object it takes 32 bytes less.
@@ -156,33 +148,24 @@ class OffsetRuns:
                 bound = next(offsets, None)
             pieces.append(run)
         if len(pieces) > end - begin:
-            runs[begin:end] = pieces
+            self[begin:end] = pieces
 
     def join(self, first: int, last: int) -> None:
         """Make one run of equal neighbours from `first` to `last`, and of those beside them."""
-        runs = self._runs
-        begin = max(0, bisect_left(runs, first, key=_LAST) - 1)
-        end = bisect_right(runs, last, lo=begin, key=_FIRST) + 1
+        begin = max(0, bisect_left(self, first, key=_LAST) - 1)
+        end = bisect_right(self, last, lo=begin, key=_FIRST) + 1
         joined: list[OffsetRun] = []
-        for run in runs[begin:end]:
+        for run in self[begin:end]:
             if joined and joined[-1].continued_by(run):
                 joined[-1].last = run.last
             else:
                 joined.append(run)
-        if len(joined) < len(runs[begin:end]):
-            runs[begin:end] = joined
+        if len(joined) < len(self[begin:end]):
+            self[begin:end] = joined
 
     def add(self, run: OffsetRun) -> None:
         """Its offsets are in no other run."""
-        if not self._runs or self._runs[-1].last < run.first:
-            self._runs.append(run)
-        else:
-            self._runs.insert(bisect_left(self._runs, run.first, key=_LAST), run)
-
-    def drop_first(self, count: int) -> list[OffsetRun]:
-        dropped = self._runs[:count]
-        del self._runs[:count]
-        return dropped
+        self.insert(bisect_left(self, run.first, key=_LAST), run)
 
 
 def stored_batches(runs: Sequence[OffsetRun]) -> tuple[ShareStateBatch, ...]:

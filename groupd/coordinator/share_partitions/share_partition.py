@@ -203,7 +203,7 @@ class SharePartition:
         self._wake_next()
 
     def _wake_next(self) -> None:
-        if self._woken is not None or not self._has_more():
+        if not self._waiters or self._woken is not None or not self._has_more():
             return
         for event, seen in self._waiters.items():
             if seen != self.position:
@@ -361,15 +361,6 @@ class SharePartition:
         self._wake_next()
         return int(missed)
 
-    def to_read(self, max_records: int, max_record_locks: int) -> tuple[int, int]:
-        """The offset to read from, and the last one that is needed to acquire `max_records`."""
-        records = self.records
-        assert records is not None
-        first = records.next_offset
-        # Records that others hold may lie between those that can be acquired.
-        known = max(first - 1, records.end_offset if records.in_flight else -1)
-        return first, known + min(max_records, max(0, max_record_locks - records.in_flight))
-
     def acquire(
         self,
         asked: Acquisition,
@@ -407,6 +398,7 @@ class SharePartition:
         self,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
+        settings: ShareGroupSettings,
         *,
         renew_until_ms: int | None,
     ) -> Durable:
@@ -414,16 +406,16 @@ class SharePartition:
         INVALID_REQUEST; UNKNOWN_TOPIC_OR_PARTITION if it is not loaded."""
         if self.records is None or self.closed:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        settings = self._around.settings(self.group_id)
-        return self._write(
-            self.records.acknowledge(
-                member_id,
-                batches,
-                settings.delivery_count_limit,
-                renew_until_ms=renew_until_ms,
-                dead_letters=settings.has_dead_letters,
-            )
+        write = self.records.acknowledge(
+            member_id,
+            batches,
+            settings.delivery_count_limit,
+            renew_until_ms=renew_until_ms,
+            dead_letters=settings.has_dead_letters,
         )
+        if renew_until_ms is not None:
+            self._moved(self)
+        return self._write(write)
 
     def release(self, member_id: str) -> None:
         """Release what the member holds: its session has ended."""
@@ -450,6 +442,7 @@ class SharePartition:
         self._around.counts.lock_timeouts += count
         self._tell_released(write, "expired")  # others may have the records from now on
         self._write(write, told=True)
+        self._moved(self)
         self._bury()
         self.wake()
 
@@ -465,7 +458,6 @@ class SharePartition:
         if not self.writes:
             self.writes = True
             self._around.start(self._write_all())
-        self._moved(self)
         return durable
 
     async def _write_all(self) -> None:
@@ -476,7 +468,7 @@ class SharePartition:
                 changes, self._unwritten = self._unwritten[:count], self._unwritten[count:]
                 error = None
                 try:
-                    await self._persist([change.write for change in changes])
+                    await self._persist(changes)
                 except ApiError as failed:
                     error = failed
                 self._finish(changes, error)
@@ -501,7 +493,7 @@ class SharePartition:
                 return at
         return len(self._unwritten)
 
-    async def _persist(self, writes: Sequence[PendingWrite]) -> None:
+    async def _persist(self, changes: Sequence[_ShareChange]) -> None:
         records = self.records
         assert records is not None
         # Of the changes before these some may have failed, and those behind them may yet fail.
@@ -510,8 +502,8 @@ class SharePartition:
             self._state_epoch,
             self._leader_epoch,
             records.start_offset,
-            records.complete_with(writes[-1]),
-            tuple([batch for write in writes for batch in write.batches]),
+            records.complete_with(changes[-1].write),
+            tuple([batch for change in changes for batch in change.write.batches]),
         )
         topic = ShareStateTopic(self.partition.topic_id, (written,))
         await self._ask(WriteShareGroupStateRequest(self.group_id, (topic,)))
@@ -520,14 +512,11 @@ class SharePartition:
         """These changes are durable, or have failed."""
         records = self.records
         assert records is not None
-        before = records.position
+        before, writes = records.position, [change.write for change in changes]
+        self._tell(records.undo(*writes) if error is not None else records.confirm(*writes))
         for change in changes:
-            if error is None:
-                self._tell(records.confirm(change.write))
-                if not change.told:
-                    self._tell_released(change.write, "released")
-            else:
-                self._tell(records.undo(change.write))
+            if error is None and not change.told:
+                self._tell_released(change.write, "released")
             if not change.durable.done():  # else its client is gone, and with it who has waited
                 change.durable.set_result(error)
         self._bury()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,12 +25,12 @@ from groupd.coordinator.runtime.data_routes import DataRoute
 from groupd.coordinator.share_partitions.acknowledging import (
     AcknowledgementsUnderWay,
     Acknowledging,
+    ShareKey,
     ShareResults,
 )
 from groupd.coordinator.share_partitions.attempts import (
     LEADER_ERRORS,
     AskedShareFetch,
-    ShareAnswer,
     ShareReader,
 )
 from groupd.coordinator.share_partitions.counts import ShareCounts
@@ -41,6 +43,7 @@ from groupd.coordinator.share_partitions.share_sessions import (
     ShareSessions,
     ShareTarget,
 )
+from groupd.coordinator.topics.checks import ReadRights
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.layout import CurrentLeaders
 from groupd.coordinator.topics.sessions import NEW_SESSION_EPOCH, NO_SESSION_EPOCH, TargetKey
@@ -51,6 +54,8 @@ from groupd.protocol.messages.share_fetch import (
     BATCH_OPTIMIZED,
     NO_LEADER_GIVEN,
     RECORD_LIMIT,
+    AcknowledgedTopic,
+    AcknowledgementBatch,
     ShareAcknowledgeReply,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResult,
@@ -70,7 +75,9 @@ class BegunShareFetch(Struct, frozen=True):
     `epoch`: the session's next epoch. `targets`: what is to be read; empty if nothing is."""
 
     acknowledged: AcknowledgementsUnderWay
+    rights: ReadRights
     settings: ShareGroupSettings
+    pace: Pace
     until_ms: int
     session: ShareSession | None = None
     epoch: int = NO_SESSION_EPOCH
@@ -113,7 +120,7 @@ class ShareRequests:
             persister,
             clock,
             self._settings,
-            lambda group_id: self.sessions.of_group(group_id) > 0,
+            self.sessions.of_group,
             self.counts,
             self.dead_letters.bury,
         )
@@ -158,33 +165,35 @@ class ShareRequests:
             request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
         ):
             raise ApiError(ErrorCode.INVALID_REQUEST, "a renewal does not fetch: all limits are 0")
-        pace = self._plane.work.pace()
+        pace, rights = self._plane.work.pace(), ReadRights(context)
         max_wait_ms = min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         until_ms = self._elapsed().monotonic_ms + max_wait_ms
         epoch, settings = request.session_epoch, self._settings(key[0])
+        named, batches = await _named(request.topics, pace)
         if epoch == NEW_SESSION_EPOCH:
-            named, acknowledges = await _named(request, pace)
-            if acknowledges:
+            if any(batches.values()):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "no acknowledgements without a session")
             opened = self._open(context, key, named)
             if opened is None:
                 return NoShareSession(max_wait_ms)
             session, next_epoch = opened, opened.epoch
         elif epoch == NO_SESSION_EPOCH:
-            session = self._known(key)
-            under_way = await self._acknowledging.begin(context, key, request, settings, pace)
-            await under_way.finish(self.counts, pace)
-            self._release(session)
-            return BegunShareFetch(under_way, settings, until_ms)
+            session, next_epoch = self._known(key), NO_SESSION_EPOCH
         else:
             session = self.sessions.find(key, epoch)
             next_epoch = self.sessions.take_epoch(session)
-            named, _ = await _named(request, pace)
-            forgotten = [(topic.topic_id, topic.partitions) for topic in request.forgotten]
+            forgotten = map(attrgetter("topic_id", "partitions"), request.forgotten)
             await self.sessions.change(session, named, forgotten, pace)
-        under_way = await self._acknowledging.begin(context, key, request, settings, pace)
+        under_way = await self._acknowledging.begin(
+            rights, key, batches, settings, pace, is_renew_ack=request.is_renew_ack
+        )
+        if epoch == NO_SESSION_EPOCH:
+            await under_way.finish(self.counts, pace)
+            self._release(session)
+            return BegunShareFetch(under_way, rights, settings, pace, until_ms)
+        targets = _rotated(session, request)
         return BegunShareFetch(
-            under_way, settings, until_ms, session, next_epoch, _rotated(session, request)
+            under_way, rights, settings, pace, until_ms, session, next_epoch, targets
         )
 
     async def read(
@@ -194,16 +203,15 @@ class ShareRequests:
         begun: BegunShareFetch | NoShareSession,
     ) -> ShareFetchReply:
         """Wait for records, and acquire them. Raises ApiError for the whole request."""
-        pace = self._plane.work.pace()
         if isinstance(begun, NoShareSession):
-            await self._wait(begun.max_wait_ms, pace)
+            await self._wait(begun.max_wait_ms, self._plane.work.pace())
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        fetched = _NOTHING_FETCHED
+        pace, fetched = begun.pace, _NOTHING_FETCHED
         if begun.session is not None:
             if begun.targets:
-                fetched = await self._fetch(context, request, begun, begun.session, pace)
+                fetched = await self._fetch(request, begun, begun.session)
             answers = await self.sessions.changed_answers(
-                begun.session, begun.epoch, fetched.answers, pace
+                begun.session, begun.epoch, fetched.answers.items(), pace
             )
             if not self.sessions.has(begun.session):
                 # Its records are released already, so nobody may have them from here.
@@ -211,7 +219,7 @@ class ShareRequests:
         else:
             answers = []
         results = await begun.acknowledged.finish(self.counts, pace)
-        if any(answer.error for _, answer in answers):
+        if any(map(attrgetter("error"), dict(answers).values())):
             self.counts.failed_fetch_requests += 1
         return ShareFetchReply(
             lock_timeout_ms=begun.settings.lock_duration_ms,
@@ -223,12 +231,11 @@ class ShareRequests:
 
     async def _fetch(
         self,
-        context: RequestContext,
         request: ShareFetchRequest,
         begun: BegunShareFetch,
         session: ShareSession,
-        pace: Pace,
     ) -> _Fetched:
+        context, pace = begun.rights.context, begun.pace
         quotas, limit = self._plane.quotas, None
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         if quotas.active:
@@ -236,7 +243,7 @@ class ShareRequests:
         if limit is not None:
             max_bytes = min(max_bytes, quotas.fetch_max(limit))
         asked = AskedShareFetch(
-            context,
+            begun.rights,
             request,
             *session.key,
             begun.targets,
@@ -244,7 +251,7 @@ class ShareRequests:
             limit,
             max_bytes,
             begun.until_ms,
-            lambda: self.sessions.has(session) and session.epoch == begun.epoch,
+            partial(self.sessions.awaits, session, begun.epoch),
         )
         reader = ShareReader(self._plane, self.leaders, self._clock, self._elapsed, asked, pace)
         found = await self._plane.long_polls.poll(
@@ -262,7 +269,7 @@ class ShareRequests:
             # As in Kafka this error waits. Its client would ask again at once, and most often the
             # group coordinator just has not made the share-partition known yet.
             await self._wait(left_ms, pace)
-        answers = () if found.throttle_ms else found.answers
+        answers = {} if found.throttle_ms else found.answers
         return _Fetched(answers, reader.leaders.endpoints, found.counted, found.throttle_ms)
 
     async def _wait(self, timeout_ms: int, pace: Pace) -> None:
@@ -284,7 +291,10 @@ class ShareRequests:
             self.sessions.check(session, request.session_epoch)
             self.sessions.take_epoch(session)
         pace, settings = self._plane.work.pace(), self._settings(key[0])
-        under_way = await self._acknowledging.begin(context, key, request, settings, pace)
+        _, batches = await _named(request.topics, pace)
+        under_way = await self._acknowledging.begin(
+            ReadRights(context), key, batches, settings, pace, is_renew_ack=request.is_renew_ack
+        )
         results = await under_way.finish(self.counts, pace)
         if request.session_epoch == NO_SESSION_EPOCH:
             self._release(session)
@@ -379,7 +389,7 @@ class ShareRequests:
 class _Fetched(Struct, frozen=True):
     """What the reading of a ShareFetch gave."""
 
-    answers: Sequence[ShareAnswer] = ()
+    answers: Mapping[ShareTarget, ShareFetchedPartition] = {}
     node_endpoints: Sequence[Node] = ()
     counted: int = 0
     throttle_ms: int = 0
@@ -389,18 +399,20 @@ _NOTHING_FETCHED = _Fetched()
 
 
 async def _named(
-    request: ShareFetchRequest, pace: Pace
-) -> tuple[dict[TargetKey, ShareTarget], bool]:
-    """The partitions that a request names, and whether it acknowledges anything."""
+    topics: Iterable[AcknowledgedTopic], pace: Pace
+) -> tuple[dict[TargetKey, ShareTarget], dict[ShareKey, list[AcknowledgementBatch]]]:
+    """The partitions that a request names, and their acknowledgements. Topics and partitions may
+    come several times."""
     named: dict[TargetKey, ShareTarget] = {}
-    acknowledges = False
-    for topic in request.topics:
+    batches: dict[ShareKey, list[AcknowledgementBatch]] = {}
+    for topic in topics:
         for one in topic.partitions:
             if pace.due():
                 await pace.turn()
-            named[topic.topic_id, one.partition] = ShareTarget(topic.topic_id, one.partition)
-            acknowledges = acknowledges or bool(one.batches)
-    return named, acknowledges
+            key = topic.topic_id, one.partition
+            named[key] = ShareTarget(key)
+            batches.setdefault(key, []).extend(one.batches)
+    return named, batches
 
 
 def _rotated(session: ShareSession, request: ShareFetchRequest) -> Sequence[ShareTarget]:
@@ -414,13 +426,14 @@ def _rotated(session: ShareSession, request: ShareFetchRequest) -> Sequence[Shar
 
 
 async def _fetched_topics(
-    answers: Iterable[ShareAnswer], results: ShareResults, pace: Pace
+    answers: Iterable[tuple[ShareTarget, ShareFetchedPartition]], results: ShareResults, pace: Pace
 ) -> list[ShareFetchedTopic]:
     topics: dict[TopicId, dict[int, ShareFetchedPartition]] = {}
     for target, answer in answers:
         if pace.due():
             await pace.turn()
-        topics.setdefault(target.topic_id, {})[target.partition] = answer
+        topic_id, partition = target.key
+        topics.setdefault(topic_id, {})[partition] = answer
     for (topic_id, partition), error in results.items():
         if pace.due():
             await pace.turn()

@@ -27,20 +27,16 @@ def _nothing() -> None:
 
 
 class ShareTarget:
-    """A partition of a session."""
+    """A partition of a session. `key`: its topic id and its number."""
 
-    __slots__ = ("_has_news", "partition", "topic_id")
+    __slots__ = ("_has_news", "key", "partition")
 
-    def __init__(self, topic_id: TopicId, partition: int) -> None:
-        self.topic_id = topic_id
-        self.partition = partition
+    def __init__(self, key: tuple[TopicId, int]) -> None:
+        self.key = key
+        self.partition = key[1]
         self._has_news = True
         """Whether the next reply names the partition even if it has no records: the partition is
         new, or has failed."""
-
-    @property
-    def key(self) -> TargetKey:
-        return self.topic_id, self.partition
 
     def named_again(self, by: ShareTarget) -> None:
         """See `SessionTarget`. There is nothing to change."""
@@ -93,7 +89,11 @@ class ShareSessions(Sessions[ShareSession]):
 
     def has(self, session: ShareSession) -> bool:
         """Whether the session has not ended."""
-        return self.get(session.key) is session
+        return self._sessions.get(session.key) is session
+
+    def awaits(self, session: ShareSession, epoch: int) -> bool:
+        """Whether `epoch` is the session's next epoch, and it has not ended."""
+        return session.epoch == epoch and self._sessions.get(session.key) is session
 
     def all_of(self, group_id: str) -> list[ShareSession]:
         """The sessions of a group."""

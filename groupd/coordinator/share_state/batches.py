@@ -27,8 +27,8 @@ def in_order(batches: Iterable[ShareStateBatch]) -> Batches:
 
 def merged(old: Batches, new: Batches, start_offset: int) -> Batches:
     """Merge `new` batches into `old` ones; each of the two is merged already. What is below
-    `start_offset` is cut off; `NO_OFFSET`: nothing is."""
-    old, new = _cut(old, start_offset), _cut(new, start_offset)
+    `start_offset` is cut off."""
+    old, new = cut(old, start_offset), cut(new, start_offset)
     if not new:
         return old
     # Only the old batches that overlap or touch the new ones may change. A state may have thousands
@@ -40,7 +40,8 @@ def merged(old: Batches, new: Batches, start_offset: int) -> Batches:
     return old[:begin] + new + old[end:]
 
 
-def _cut(batches: Batches, start_offset: int) -> Batches:
+def cut(batches: Batches, start_offset: int) -> Batches:
+    """The batches without what is below `start_offset`; `NO_OFFSET`: all of them."""
     if not batches or batches[0].first_offset >= start_offset or start_offset == NO_OFFSET:
         return batches
     return tuple(

@@ -38,7 +38,6 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_state import (
     ShareStateReply,
     WriteShareGroupStateRequest,
-    WrittenShareState,
 )
 from groupd.protocol.records.share_state_records import SharePartitionKey
 from groupd.storage.log import LogError, LogState, PartitionLogs
@@ -135,23 +134,25 @@ class ShareCoordinator:
         if is_empty(request):
             return ShareStateReply()
         started_ns, kind = elapsed_ns(), type(request)
-        answers, pace = _Answers(), self._work.pace()
+        waiters, pace = list[_Question](), self._work.pace()
         for topic in request.topics:
             for asked in topic.partitions:
-                if pace.due(_work(asked)):
+                # Of a write the batches are work, too.
+                if pace.due(1 + len(getattr(asked, "batches", ())) // 20):
                     await pace.turn()
                 number = asked if isinstance(asked, int) else asked.partition
                 key = SharePartitionKey(request.group_id, topic.topic_id, number)
-                self._pass_on(ShareStateQuestion(kind, key, asked), answers)
-        reply = reply_of(request, await answers.all())
+                waiters.append(_Question(ShareStateQuestion(kind, key, asked)))
+                self._pass_on(waiters[-1])
+        reply = reply_of(request, [await waiter.answered for waiter in waiters])
         if kind is WriteShareGroupStateRequest:
-            self.counts.writes += len(answers.entries)
+            self.counts.writes += len(waiters)
             self.counts.latency.add(elapsed_ns() - started_ns)
         return reply
 
-    def _pass_on(self, question: ShareStateQuestion, answers: _Answers) -> None:
+    def _pass_on(self, waiter: _Question) -> None:
         """Ask the shard of the question."""
-        waiter = answers.expect(question)
+        question = waiter.request
         number = partition_for(share_partition_text(question.key), self._shard_count)
         shard = self.served.get(number)
         if self._closed:
@@ -191,50 +192,14 @@ class ShareCoordinator:
                 shard.tasks.start(work(shard))
 
 
-def _work(asked: Any) -> int:
-    """How much work one partition of a request is, in items of `Pace`."""
-    return 1 + len(asked.batches) // 20 if isinstance(asked, WrittenShareState) else 1
-
-
-class _Answers:
-    """The answers to the questions of a request, in their order."""
-
-    __slots__ = ("_done", "_missing", "entries")
-
-    def __init__(self) -> None:
-        self.entries: list[Any] = []
-        self._missing = 0
-        self._done: asyncio.Future[None] | None = None
-
-    def expect(self, question: ShareStateQuestion) -> _Question:
-        self.entries.append(None)
-        self._missing += 1
-        return _Question(self, len(self.entries) - 1, question)
-
-    def take(self, index: int, entry: Any) -> None:
-        if self.entries[index] is None:
-            self.entries[index] = entry
-            self._missing -= 1
-            if not self._missing and self._done is not None and not self._done.done():
-                self._done.set_result(None)
-
-    async def all(self) -> list[Any]:
-        """Returns the answers once they are there."""
-        if self._missing:
-            self._done = asyncio.get_running_loop().create_future()
-            await self._done
-        return self.entries
-
-
 class _Question:
     """A question that waits for its answer. It is answered and refused like a `Waiter`."""
 
-    __slots__ = ("_answers", "_index", "request")
+    __slots__ = ("answered", "request")
 
-    def __init__(self, answers: _Answers, index: int, question: ShareStateQuestion) -> None:
-        self._answers = answers
-        self._index = index
+    def __init__(self, question: ShareStateQuestion) -> None:
         self.request = question
+        self.answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     @property
     def asked(self) -> ShareStateQuestion:
@@ -244,7 +209,8 @@ class _Question:
         return refused(question.request_type, question.asked, code, message)
 
     def answer(self, entry: Any) -> None:
-        self._answers.take(self._index, entry)
+        if not self.answered.done():
+            self.answered.set_result(entry)
 
     def fail(self, code: ErrorCode, message: str | None = None) -> None:
         self.answer(self.failure(self.request, code, message))

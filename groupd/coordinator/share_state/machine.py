@@ -17,7 +17,7 @@ from groupd.coordinator.config.coordinator_config import CoordinatorConfig
 from groupd.coordinator.config.share_settings import RECORD_LOCKS_MAX
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.coordinator.runtime.machine import Machine
-from groupd.coordinator.share_state.batches import Batches, in_order, merged
+from groupd.coordinator.share_state.batches import Batches, cut, in_order, merged
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.share_state import (
@@ -124,7 +124,7 @@ class ShareStateMachine(Machine):
         return Outcome(
             records=[] if value is _NOTHING else _records(request.key, value),
             replies=[(context.token, reply)],
-            gate=request.group_id,
+            gate=request.key.group_id,
         )
 
     # Requests -----------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class ShareStateMachine(Machine):
         elif new_start == old_start:
             done = max(done, asked.delivery_complete_count)
         start_offset = max(old_start, new_start)
-        new = merged((), in_order(asked.batches), start_offset)
+        new = cut(in_order(asked.batches), start_offset)
         # A new batch adds itself, and may cut an old one in two.
         if (
             len(kept.batches) + 2 * len(new) > BATCHES_MAX

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import starmap
 
 import structlog
 from msgspec import Struct, field
@@ -108,7 +109,7 @@ class ShareStateShard(LogShard[ShareStateMachine]):
 
     def encode(self, records: Sequence[ShareStateRecord]) -> EncodedWrite:
         return measured(
-            [encode_record(key, value) for key, value in records],
+            list(starmap(encode_record, records)),
             [key.group_id for key, _ in records],
         )
 

@@ -107,13 +107,13 @@ async def _batches(
     while next_offset < end_offset and (size < limit or (whole_first and not payloads)):
         found = await log.read(next_offset, limit - size, min_one=True)
         # Drop batches above the end. Without open transactions there are none.
-        while found and parse_header(found[-1]).base_offset >= end_offset:
+        while found and (header := parse_header(found[-1])).base_offset >= end_offset:
             found.pop()
         if not found:
             break
         payloads += found
         size += sum(map(len, found))
-        next_offset = parse_header(found[-1]).next_offset
+        next_offset = header.next_offset
         if not may_cut:
             break  # one more reading would only be for a batch that is cut
     cut = next_offset < end_offset or size > limit

@@ -119,9 +119,10 @@ class LongPolls:
         while True:
             found = await read(memory.reserve_bytes(max_bytes))
             memory.set_reserved_bytes(found.size)
-            now_ms = self._elapsed().monotonic_ms
-            watched = found.watched
-            if found.complete or found.size >= min_bytes or now_ms >= until_ms or not watched:
+            if found.complete or found.size >= min_bytes:
+                return found
+            now_ms, watched = self._elapsed().monotonic_ms, found.watched
+            if now_ms >= until_ms or not watched:
                 return found
             del found
             memory.set_reserved_bytes(0)

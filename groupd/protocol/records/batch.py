@@ -169,7 +169,8 @@ def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
         raise UnsupportedMagic(f"magic {data[offset + _MAGIC_AT]} at byte {offset}")
     if available < HEADER_BYTES:
         raise CorruptBatch(f"{available} bytes at byte {offset} are no batch")
-    header = BatchHeader._make(_HEADER.unpack_from(data, offset))
+    # `tuple.__new__` makes the header without a Python call.
+    header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(data, offset))
     if header.size < HEADER_BYTES:
         raise CorruptBatch(f"batch length {header.length} at byte {offset}")
     return header

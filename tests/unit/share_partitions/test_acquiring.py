@@ -47,6 +47,14 @@ def test_record_limit_divides_a_batch() -> None:
     assert one.fetch("bob", (0, 9)) == ["6-9 x1"]
 
 
+def test_what_is_read_for_the_rest_of_a_batch() -> None:
+    """Nothing behind the batch, if it has enough."""
+    one = OnePartition()
+    one.fetch("ann", (0, 9), most=1, mode=RECORD_LIMIT)
+    assert one.records.to_read(9, one.locks) == (1, 9)
+    assert one.records.to_read(10, one.locks) == (1, 19)
+
+
 def test_record_limit_over_several_batches() -> None:
     """SG-87."""
     one = OnePartition()

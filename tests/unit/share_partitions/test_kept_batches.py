@@ -10,6 +10,7 @@ from groupd.coordinator.share_partitions.reading import KeptBatches, ReadBatches
 from groupd.coordinator.topics.fetch_reading import read_log
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import READ_COMMITTED, READ_UNCOMMITTED
+from groupd.protocol.messages.share_fetch import AcquiredRecords
 from groupd.protocol.records.batch_builder import encode_batch
 
 BATCH = encode_batch(0, -1, 0, [(None, bytes(100))] * 10)
@@ -78,11 +79,12 @@ async def test_what_was_read_is_not_read_again(log):
     assert log.reads != reads
 
 
-async def test_it_is_dropped_when_all_was_asked_for(log):
+async def test_it_is_dropped_when_more_was_asked_for(log):
     kept = KeptBatches()
     await read(kept, log, 980, 980)
-    assert kept.size
     await read(kept, log, 980, 999)
+    assert kept.size
+    await read(kept, log, 980, 1000)
     assert kept.size == 0
     await read(kept, log, 980, 2000)
     assert kept.size == 0
@@ -145,9 +147,10 @@ async def test_the_limits_in_bytes(log, monkeypatch):
 def test_a_batch_behind_deleted_offsets_is_found():
     read = ReadBatches(b"abc", [(0, 4), (20, 24), (30, 34)], [0, 1, 2, 3], [(20, 24)], 0)
     found = read.between(5, 6, 10, whole_first=True)
-    assert (found.records, found.batches, found.starts) == (b"b", [(20, 24)], [0, 1])
-    assert found.aborted == [(20, 24)]
-    assert read.between(0, 10, 10, whole_first=True).records == b"ab"
+    assert (found.starts, found.batches, found.aborted) == ([1, 2], [(20, 24)], [(20, 24)])
+    assert found.around([AcquiredRecords(21, 22, 1)]) == b"b"
+    found = read.between(0, 10, 10, whole_first=True)
+    assert found.around([AcquiredRecords(0, 24, 1)]) == b"ab"
     assert read.between(30, 40, 10, whole_first=True).aborted == []
     assert read.between(0, 40, 10, whole_first=True) is read
 

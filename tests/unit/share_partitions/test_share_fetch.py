@@ -23,8 +23,7 @@ from tests.unit.share_partitions.share_world import (
 
 
 async def test_rights_are_checked_once_a_topic(world, foo):
-    """However many partitions a request names, and however often it looks at them: once for
-    acknowledgements, and once for records."""
+    """However many partitions a request names, and however often it looks at them."""
     asked = []
 
     def allows(operation, resource, name):
@@ -34,12 +33,12 @@ async def test_rights_are_checked_once_a_topic(world, foo):
     member, places = world.connect(), [(foo, number) for number in range(3)]
     waiter = member.ask_fetch(0, *places, allows=allows)
     await world.settle()
-    assert (waiter.reply, asked) == (None, [GROUP, "foo", "foo"])
+    assert (waiter.reply, asked) == (None, [GROUP, "foo"])
     await world.produce_records(1)
     await world.settle()
     assert acquired(waiter.reply) == [(0, 0, 1)]
     await member.acknowledge(1, {place: [acked(0, 0)] for place in places}, allows=allows)
-    assert asked == [GROUP, "foo", "foo", GROUP, "foo"]
+    assert asked == [GROUP, "foo", GROUP, "foo"]
 
 
 async def test_each_record_goes_to_one_member(world, foo):
