@@ -21,10 +21,10 @@ from groupd.storage.log import LogCorrupt
 
 LEAST_READ_BYTES = 1 << 14
 """At least so much of a log is read at once."""
-READ_AHEAD = 4
-"""What so many members will probably acquire is read at once."""
+READ_AHEAD = 12
+"""What so many members will probably acquire is read at once, at most half of `KEPT_BYTES_MAX`."""
 
-KEPT_BYTES_MAX = 1 << 20
+KEPT_BYTES_MAX = 2 << 20
 KEPT_TOTAL_BYTES_MAX = 64 << 20
 """So much is kept at most of one share-partition, and of all together."""
 BATCH_BYTES = 200
@@ -157,7 +157,8 @@ async def read_batches(
     batches: list[LogBatch] = []
     starts: list[int] = []
     aborted: list[LogBatch] = []
-    size, limit = 0, max(READ_AHEAD * expected_bytes, LEAST_READ_BYTES)
+    ahead = min(READ_AHEAD * expected_bytes, KEPT_BYTES_MAX // 2)
+    size, limit = 0, max(ahead, expected_bytes, LEAST_READ_BYTES)
     while offset <= last_offset and (size < max_bytes or (whole_first and not parts)):
         left = max(0, max_bytes - size)
         must = whole_first and not parts
