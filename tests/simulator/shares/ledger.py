@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from groupd.coordinator.topics.topic import log_name
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.share_fetch import (
@@ -222,9 +223,10 @@ class ShareLedger:
 
     def _check_era(self, one: Acknowledged, holding: Holding) -> None:
         """An acknowledgement that is answered must count. What is below the start of the present
-        era is over anyhow."""
+        era, or of the log, is over anyhow."""
         era, now = self._eras[holding.leader], self._states.now.get(one.place)
-        if now is era or self._states.is_deleted(one.place):
+        log_start, _ = self._states.store.end_of(log_name(*one.place[1:]))
+        if now is era or self._states.is_deleted(one.place) or one.offset < log_start:
             return
         since_ms = self._states.ended_ms[one.place] if now is None else now.since_ms
         if since_ms < one.at_ms and (now is None or now.reached <= one.offset):
