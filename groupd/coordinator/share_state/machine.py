@@ -149,12 +149,10 @@ class ShareStateMachine(Machine):
                     f"The limit of {most} share-partitions (groupd.max.share.partitions) is "
                     "reached.",
                 )
-        elif (kept.state_epoch, kept.start_offset) == (asked.state_epoch, start_offset):
+        elif kept.state_epoch == asked.state_epoch:
+            # It was asked before, perhaps with another start offset: a heartbeat that asks about a
+            # new topic for the second time has another one. Members may have used the state since.
             return _NOTHING, reply
-        # With another start offset the state begins anew at the same state epoch, too, as in Kafka:
-        # a heartbeat that asks about a new topic for the second time has another one. The group
-        # coordinator gives nobody the partition before its last question is answered, and gives its
-        # questions up together with its shard.
         snapshot = ShareSnapshot(
             0 if kept is None else kept.snapshot_epoch + 1,
             asked.state_epoch,

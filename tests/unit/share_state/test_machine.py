@@ -83,8 +83,10 @@ def test_initialize_again(begun: MachineBench) -> None:
     assert begun.ask(INIT, init(3, 10)) == ShareStateResult(0)
     assert len(begun.log) == records
     assert begun.read(5).batches
-    begun.good(INIT, init(3, 11))
-    assert begun.read() == ReadShareState(0, state_epoch=3, start_offset=11)
+    begun.good(INIT, init(3, 11))  # a late question: the state is in use
+    assert begun.read(5).batches
+    begun.good(INIT, init(4, 11))
+    assert begun.read() == ReadShareState(0, state_epoch=4, start_offset=11)
     begun.good(INIT, init(4, 11))
     assert begun.summary() == ShareStateSummary(
         0, state_epoch=4, start_offset=11, delivery_complete_count=0
