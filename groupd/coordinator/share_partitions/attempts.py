@@ -274,7 +274,9 @@ class ShareReader:
     async def _acquire(self, attempt: ShareAttempt, found: Sequence[_ReadShare]) -> None:
         request, settings = self._asked.request, self._asked.settings
         left = request.max_records
-        lock_until_ms = self._clock.monotonic_ms() + settings.lock_duration_ms
+        lock_until_ms = self._leaders.same_ms(
+            self._clock.monotonic_ms() + settings.lock_duration_ms
+        )
         for one in found:
             if self._pace.due():
                 await self._pace.turn()

@@ -97,6 +97,7 @@ class ShareLeaders:
         self._states = plane.keep_states(lambda log: PartitionShares(log, clock, self.drop))
         self._sessions = sessions
         self.kept = KeptBatches()
+        self._at_ms = 0
         self._groups: dict[str, dict[TargetKey, SharePartition]] = {}
         self._ending: dict[tuple[str, TargetKey], SharePartition] = {}
         """By group and partition: those that were dropped while changes of them were on their way
@@ -116,6 +117,12 @@ class ShareLeaders:
 
     def __len__(self) -> int:
         return self._count
+
+    def same_ms(self, at_ms: int) -> int:
+        """Returns `at_ms`. Locks of one millisecond share the object, which takes 32 bytes."""
+        if at_ms != self._at_ms:
+            self._at_ms = at_ms
+        return self._at_ms
 
     def all(self) -> Iterator[SharePartition]:
         """All share-partitions."""

@@ -222,14 +222,14 @@ class ShareLedger:
                 holding.since_ms = max(holding.since_ms, one.at_ms)
 
     def _check_era(self, one: Acknowledged, holding: Holding) -> None:
-        """An acknowledgement that is answered must count. What is below the start of the present
-        era, or of the log, is over anyhow."""
+        """An acknowledgement that is answered must count. What is below the start of an era since,
+        or of the log, is over anyhow."""
         era, now = self._eras[holding.leader], self._states.now.get(one.place)
         log_start, _ = self._states.store.end_of(log_name(*one.place[1:]))
         if now is era or self._states.is_deleted(one.place) or one.offset < log_start:
             return
         since_ms = self._states.ended_ms[one.place] if now is None else now.since_ms
-        if since_ms < one.at_ms and (now is None or now.reached <= one.offset):
+        if since_ms < one.at_ms and self._states.reached_since(one.place, era) <= one.offset:
             raise Violation(
                 f"{name_of(one.place)} at {one.offset}: an acknowledgement of {holding.member} is "
                 f"answered, but it belongs to the state with epoch {era.state_epoch} of earlier"

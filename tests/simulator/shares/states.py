@@ -124,6 +124,13 @@ class ShareStates:
         eras = self._eras.get(place, ())
         return next((one for one in reversed(eras) if one.state_epoch == state_epoch), None)
 
+    def reached_since(self, place: Place, era: Era) -> int:
+        """The highest start offset in this era and those after it. A leader that has loaded one of
+        them, perhaps not the last one, takes what is below for over."""
+        eras = self._eras[place]
+        since = eras[eras.index(era) :]
+        return max(max(one.start_offset, one.reached) for one in since)
+
     def is_deleted(self, place: Place) -> bool:
         """Whether the topic does not exist any more."""
         return self.store.is_deleted(place[1])
