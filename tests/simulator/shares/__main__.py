@@ -4,6 +4,7 @@ python -m tests.simulator.shares --seeds 10000    many seeds, spread over proces
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -28,7 +29,8 @@ def _run_many(options: argparse.Namespace) -> int:
     sums: Counter[str] = Counter()
     failed: list[int] = []
     seeds = range(options.first, options.first + options.seeds)
-    with ProcessPoolExecutor(options.jobs) as pool:
+    # What is there before the first run is not looked through after each one.
+    with ProcessPoolExecutor(options.jobs, initializer=gc.freeze) as pool:
         for done, (seed, result, report) in enumerate(pool.map(_try, seeds, chunksize=5), 1):
             if result is None:
                 failed.append(seed)

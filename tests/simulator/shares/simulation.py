@@ -70,13 +70,11 @@ def left_behind() -> Iterator[None]:
     world. Its coroutines may complain that they are not ended in order."""
     enabled, hook = gc.isenabled(), sys.unraisablehook
     gc.disable()
-    gc.freeze()  # what was there before is not looked through for each run
     sys.unraisablehook = lambda _: None
     try:
         yield
     finally:
         gc.collect()
-        gc.unfreeze()
         sys.unraisablehook = hook
         if enabled:
             gc.enable()
