@@ -67,9 +67,17 @@ _SEEN_BY_MEMBERS = {
 }
 """Codes of the persister -> what members get; UNKNOWN_SERVER_ERROR for all others."""
 
-_GONE = frozenset({_FENCED, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Errors of a write after which the share-partition is loaded anew. As in Kafka it stays when its
-state was deleted (docs/spec/share-group.md#SG-117)."""
+_GONE = frozenset(
+    {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+    }
+)
+"""Codes of the persister after which the share-partition is loaded anew. INVALID_REQUEST: the state
+was deleted."""
 
 
 WRITE_BATCHES_MAX = 1000
@@ -150,6 +158,7 @@ class SharePartition:
         self._moved = moved
         self._leader_epoch = partition.epochs.latest
         self._state_epoch = 0
+        self._gone = False
         self._wakes = 0
         self._waiters: dict[asyncio.Event, int] = {}
         """In the order in which they came, with the position at that moment."""
@@ -322,6 +331,7 @@ class SharePartition:
         except Exception as error:
             log.exception("the persister has failed", group=self.group_id)
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+        self._gone = entry.error in _GONE
         code = _SEEN_BY_MEMBERS.get(entry.error, ErrorCode.UNKNOWN_SERVER_ERROR)
         if code is not ErrorCode.NONE:
             raise ApiError(code, entry.error_message)
@@ -511,7 +521,7 @@ class SharePartition:
                 change.durable.set_result(error)
         self._bury()
         self._moved(self)
-        if error is not None and error.code in _GONE:
+        if error is not None and self._gone:
             self.close()
         elif records.position != before:
             self.wake()

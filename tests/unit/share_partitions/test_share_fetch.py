@@ -6,7 +6,11 @@ import pytest
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.share_fetch import RECORD_LIMIT, RELEASE
-from groupd.protocol.messages.share_state import ReadShareGroupStateRequest
+from groupd.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ShareStateTopic,
+)
 from tests.unit.share_partitions.share_world import (
     GROUP,
     LOCK_MS,
@@ -346,6 +350,18 @@ async def test_an_altered_start_offset_fences_the_leader(world, foo):
     assert entry.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert entry.current_leader[0] == 0
     assert acquired(await member.fetch(2)) == [(15, 19, 1)]
+
+
+async def test_a_state_that_was_deleted_is_given_up(world, foo):
+    """A group of the same name may come after the one whose state this was."""
+    await world.produce_records(10)
+    member = world.connect()
+    await member.fetch(0, (foo, 0), max_records=10)
+    await world.coordinator.ask(DeleteShareGroupStateRequest(GROUP, [ShareStateTopic(foo, [0])]))
+    reply = await member.acknowledge(1, {(foo, 0): [acked(0, 9)]})
+    assert partitions_of(reply)[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
+    await world.initialize(foo, [0], start_offset=5)
+    assert acquired(await member.fetch(2)) == [(5, 9, 1)]
 
 
 @pytest.mark.parametrize(
