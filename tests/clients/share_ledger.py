@@ -57,6 +57,10 @@ class Ledger:
     def __init__(self) -> None:
         self.stories: dict[Place, Story] = defaultdict(Story)
         self.faults: list[str] = []
+        self._doubts: dict[tuple[str, Place], str] = {}
+        """Worker and record -> a delivery that is a fault if the broker takes its acknowledgement.
+        If it refuses it, the client had got the record before the leader died, and was late to hand
+        it out."""
         self.errors: list[str] = []
         self.changed_at = time.monotonic()
         self._lock = threading.Lock()
@@ -65,10 +69,11 @@ class Ledger:
         with self._lock:
             for record in records:
                 story = self.stories[record.place]
-                if story.answered:
-                    self.faults.append(f"{worker} got {record} after its {story.answered}")
-                if story.counts and record.count < story.counts[-1]:
-                    self.faults.append(f"{worker} got {record} after {story.counts}")
+                before = story.answered or (
+                    story.counts if story.counts and record.count < story.counts[-1] else ""
+                )
+                if before:
+                    self._doubts[worker, record.place] = f"{worker} got {record} after {before}"
                 story.counts.append(record.count)
             if records:
                 self.changed_at = time.monotonic()
@@ -78,9 +83,12 @@ class Ledger:
             for record in records:
                 self.stories[record.place].sent |= kind in TERMINAL
 
-    def taken(self, kind: str, records: Sequence[Delivered]) -> None:
+    def taken(self, worker: str, kind: str, records: Sequence[Delivered]) -> None:
         with self._lock:
             for record in records:
+                doubt = self._doubts.pop((worker, record.place), None)
+                if doubt is not None:
+                    self.faults.append(doubt)
                 if kind in TERMINAL:
                     self.stories[record.place].answered = kind
 
@@ -106,7 +114,7 @@ class Ledger:
 
     def judge(self, written: set[Place]) -> None:
         """What must hold at the end."""
-        assert self.faults == []
+        assert not self.faults, self.faults
         assert set(self.stories) == written
         for place, story in self.stories.items():
             assert max(story.counts) <= LIMIT, (place, story)
@@ -157,7 +165,7 @@ class LedgerWorker(threading.Thread):
         outcome = self.member.commit()
         for kind, chosen in verdicts.items():
             good = [one for one in chosen if outcome.get(one.place[:2], "no answer") is None]
-            self._ledger.taken(kind, good)
+            self._ledger.taken(self.name, kind, good)
         for error in filter(None, outcome.values()):
             self._ledger.failed(self.name, error)
 

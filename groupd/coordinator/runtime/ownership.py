@@ -32,14 +32,20 @@ class Ownership(Protocol):
         ...
 
     def leader(self, unit: Unit) -> int | None:
-        """The node to which clients are sent for the unit; None while there is none."""
+        """The node that owns the unit, or that is to have it next; None while there is none. To it
+        the clients of coordinators are sent."""
+        ...
+
+    def owner(self, unit: Unit) -> int | None:
+        """The node that owns the unit, as far as this node knows. None: no node does, or this node
+        gives the unit up."""
         ...
 
     def leader_epoch(self, unit: Unit, since: int = 0) -> int:
-        """The epoch at which `leader` leads the unit. It is counted from `since`, the epoch at
-        which a partition of the unit was created: that is the leader epoch that clients see. -1:
-        this node does not know yet which node has led the unit since then. 0 where a node is
-        alone."""
+        """The epoch at which `owner` leads the unit; without one, the latest epoch. It is counted
+        from `since`, the epoch at which a partition of the unit was created: that is the leader
+        epoch that clients see. -1: this node does not know yet which node has led the unit since
+        then. 0 where a node is alone."""
         ...
 
     def only_leader(self) -> tuple[int, int] | None:
@@ -82,6 +88,9 @@ class SingleNodeOwnership:
         return True
 
     def leader(self, unit: Unit) -> int | None:
+        return self._node_id
+
+    def owner(self, unit: Unit) -> int | None:
         return self._node_id
 
     def leader_epoch(self, unit: Unit, since: int = 0) -> int:
