@@ -5,7 +5,16 @@ from __future__ import annotations
 from random import Random
 
 from groupd.protocol.messages.share_state import ShareStateBatch
-from tests.unit.share_state.harness import DELETE, INIT, WRITE, MachineBench, init, write
+from tests.unit.share_state.harness import (
+    DELETE,
+    INIT,
+    READ,
+    WRITE,
+    MachineBench,
+    asked,
+    init,
+    write,
+)
 
 PARTITIONS = 3
 
@@ -29,6 +38,7 @@ def coordinator_at_random(seed: int, requests: int = 300) -> MachineBench:
             epochs[partition] += 1
             starts[partition] = rng.randrange(100)
             bench.good(INIT, init(epochs[partition], starts[partition], partition))
+            bench.good(READ, asked(0, partition))
             continue
         starts[partition] += rng.choice((0, 0, 5, 30))
         first = starts[partition] + rng.randrange(60)

@@ -55,6 +55,9 @@ many takes some milliseconds, and a snapshot of them is a record of 400 KB."""
 UNKNOWN_COUNT = -1
 """The delivery complete count of a share-partition without a start offset."""
 
+DELETED_MAX = 1_000
+"""So many deleted share-partitions are remembered in one partition of the log."""
+
 _GROUP_BYTES_MAX = 32_767
 _STATES = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 
@@ -106,6 +109,10 @@ class ShareStateMachine(Machine):
         count_all: Callable[[], int] | None = None,
     ) -> None:
         self.kept: dict[SharePartitionKey, KeptShareState] = {}
+        self._deleted: dict[SharePartitionKey, None] = {}
+        """Share-partitions whose state was deleted, the last `DELETED_MAX` of them. A new state may
+        have the state epoch of the old one, because the epochs of a new group begin anew. So no
+        leader may write it before one has read it."""
         self._config = config
         self.exists = exists
         self._count_all = count_all or self.kept.__len__
@@ -168,6 +175,7 @@ class ShareStateMachine(Machine):
     def _read(self, key: SharePartitionKey, asked: AskedShareState, now: Instant) -> Answered:
         kept = self._known(key, asked.leader_epoch)
         self._check_exists(key)
+        self._deleted.pop(key, None)
         reply = ReadShareState(
             key.partition,
             state_epoch=kept.state_epoch,
@@ -185,7 +193,7 @@ class ShareStateMachine(Machine):
         if asked.state_epoch < 0:
             raise _invalid("The state epoch must not be negative.")
         kept = self._known(key, asked.leader_epoch)
-        if asked.state_epoch < kept.state_epoch:
+        if asked.state_epoch < kept.state_epoch or key in self._deleted:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         self._check_exists(key)
         _check_batches(asked.batches)
@@ -309,7 +317,8 @@ class ShareStateMachine(Machine):
     def replay(self, key: SharePartitionKey, value: ShareStateValue, offset: int) -> None:
         """Apply the record at `offset` of the log."""
         if value is None:
-            self.kept.pop(key, None)
+            if self.kept.pop(key, None) is not None:
+                self._remember_deleted(key)
         elif isinstance(value, ShareSnapshot):
             self.kept[key] = KeptShareState(
                 value.snapshot_epoch,
@@ -331,6 +340,12 @@ class ShareStateMachine(Machine):
             kept.delivery_complete_count = value.delivery_complete_count
             kept.batches = merged(kept.batches, value.batches, kept.start_offset)
             kept.updates += 1
+            self._deleted.pop(key, None)
+
+    def _remember_deleted(self, key: SharePartitionKey) -> None:
+        self._deleted[key] = None
+        if len(self._deleted) > DELETED_MAX:
+            del self._deleted[next(iter(self._deleted))]
 
 
 class _Nothing(Struct, frozen=True):

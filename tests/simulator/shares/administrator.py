@@ -127,8 +127,8 @@ class Administrators:
 
         request = self._request(group_id)
         if isinstance(request, DeleteGroupsRequest) and self._simulation.in_use(group_id):
-            # The next group of the name may have the same state epoch. So a leader of this one
-            # would not be fenced by it; nor is it in Kafka.
+            # As in Kafka a leader of this group would go on with its state until a write of it is
+            # refused, also for members of the next group of the name.
             world.after(RETRY_MS, self._operate, group_id, refused)
             return
         self._ask(self._simulation.coordinator_of(group_id), request, answered)

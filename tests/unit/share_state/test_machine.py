@@ -221,6 +221,33 @@ def test_delete(begun: MachineBench) -> None:
     assert begun.log[-1][1] == ShareSnapshot(0, 1, 0, 0, START_MS, START_MS, (), 0)
 
 
+def test_a_leader_of_a_deleted_state_does_not_write_the_next_one(begun: MachineBench) -> None:
+    """A new group of the same name may have the same state epoch."""
+    write_it = write(B(10, 19, 2, 1), start=10, state_epoch=3, leader_epoch=5)
+    begun.good(DELETE, 0)
+    begun.good(INIT, init(3, 10))
+    assert begun.ask(WRITE, write_it) is OLD_STATE
+    begun.machine = begun.replayed()  # another node
+    assert begun.ask(WRITE, write_it) is OLD_STATE
+    assert begun.read(5).state_epoch == 3
+    begun.good(WRITE, write_it)
+    assert begun.replayed().kept == begun.machine.kept
+    begun.machine = begun.replayed()
+    begun.good(WRITE, write_it)
+
+
+def test_so_many_deleted_states_are_remembered(
+    bench: MachineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_module, "DELETED_MAX", 1)
+    for partition in (0, 1):
+        bench.good(INIT, init(1, 0, partition))
+        bench.good(DELETE, partition)
+        bench.good(INIT, init(1, 0, partition))
+    bench.good(WRITE, write())
+    assert bench.ask(WRITE, write(partition=1)) is OLD_STATE
+
+
 def test_a_snapshot_after_500_updates(bench: MachineBench) -> None:
     """docs/spec/share-group.md#SG-65"""
     bench.good(INIT, init(1, 0))
