@@ -69,9 +69,14 @@ class NodeState(Struct, frozen=True):
     draining: bool = False
 
 
+EPOCH_STEP = 2
+"""By so much an acquisition raises the epoch of a unit. The epoch in between belongs to the nodes
+that are named as the next owner."""
+
+
 class UnitState(Struct, frozen=True):
     """`owner`: the node that may serve the unit, or None. `wanted`: the node that is to serve it.
-    `epoch`: how often the unit was acquired, which is the epoch of the present owner."""
+    `epoch`: of the present owner, or of the last one."""
 
     unit: Unit
     owner: int | None

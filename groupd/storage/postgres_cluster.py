@@ -14,7 +14,13 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from groupd.storage.batches import Advance, BatchRows
-from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince, LeaseLost, UnitState
+from groupd.storage.cluster import (
+    EPOCH_STEP,
+    CatalogueBehind,
+    CatalogueChangesSince,
+    LeaseLost,
+    UnitState,
+)
 from groupd.storage.db_transactions import Transactions
 from groupd.storage.log import LogFenced, StoreRefused
 from groupd.storage.membership_rows import all_units, notify, timeline
@@ -203,7 +209,7 @@ class ClusterBackend(PostgresBackend):
     def next_epochs(self, connection: Connection, units: Sequence[Unit]) -> tuple[int, ...]:
         known = {one.unit: one for one in all_units(connection)}
         made = (known.get(unit, UnitState(unit, None, None, 0)) for unit in units)
-        return tuple(one.epoch + (one.owner is None) for one in made)
+        return tuple(one.epoch + (EPOCH_STEP if one.owner is None else 0) for one in made)
 
     async def look(self, work: Callable[[Connection], T]) -> T:
         return await self.read(work)

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from groupd.storage import membership_rows as rows
 from groupd.storage.cluster import (
+    EPOCH_STEP,
     ClusterState,
     LeaseLost,
     NodeFacts,
@@ -250,7 +251,9 @@ class PostgresMembership:
                 raise LogUnavailable("the lease of this node is over and not renewed yet")
             if rows.may_assign_units(connection, state, now_ms, lease_ms):
                 taken = connection.execute(
-                    update(cluster_unit).where(free).values(epoch=columns.epoch + 1, **mine)
+                    update(cluster_unit)
+                    .where(free)
+                    .values(epoch=columns.epoch + EPOCH_STEP, **mine)
                 )
                 if taken.rowcount:
                     rows.count_up(connection)

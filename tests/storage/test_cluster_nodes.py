@@ -182,7 +182,7 @@ def knows_all(*members: Member) -> bool:
     owners = {unit: one.node.node_id for one in members for unit in one.units}
     epochs = {unit: one.node.leader_epoch(unit) for one in members for unit in one.units}
     return all(
-        (one.node.owner(unit), one.node.leader_epoch(unit)) == (owners.get(unit), epochs.get(unit))
+        (one.node.leader(unit), one.node.leader_epoch(unit)) == (owners.get(unit), epochs.get(unit))
         for one in members
         for unit in UNITS
     )

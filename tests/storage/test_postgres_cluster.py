@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from groupd.coordinator.catalogue_changes import CatalogueChanges
 from groupd.storage import postgres_membership
 from groupd.storage.cluster import (
+    EPOCH_STEP,
     CatalogueBehind,
     ClusterState,
     LeaseLost,
@@ -228,7 +229,7 @@ async def test_units_are_planned_acquired_and_given_back(nodes: list[ClusterStor
     assert {one.owner for one in planned.units} == {None}
     mine = await a.membership.acquire()
     assert {one.unit.number % 2 for one in mine} == {0}
-    assert {one.epoch for one in mine} == {1}
+    assert {one.epoch for one in mine} == {EPOCH_STEP}
     # Once more it is the same: nothing is acquired twice.
     assert await a.membership.acquire() == mine
     await b.membership.acquire()
@@ -241,7 +242,7 @@ async def test_units_are_planned_acquired_and_given_back(nodes: list[ClusterStor
     assert len(await b.membership.acquire()) == 3
     await a.membership.release([OwnedUnit(one.unit, one.epoch) for one in mine])
     taken = {one.unit: one.epoch for one in await b.membership.acquire()}
-    assert [taken[one.unit] for one in mine] == [2, 2, 2]
+    assert [taken[one.unit] for one in mine] == [2 * EPOCH_STEP] * 3
 
 
 async def test_a_release_that_comes_late_frees_nothing(nodes: list[ClusterStore]) -> None:
@@ -363,16 +364,16 @@ async def test_a_log_is_opened_and_deleted_only_by_the_owner_of_its_unit(
     await join(a, 1)
     await join(b, 2)
     await a.membership.plan(all_on(1), COUNTS)
-    unit = OwnedUnit(Unit(GROUPS, 0), 1)
+    unit = OwnedUnit(Unit(GROUPS, 0), EPOCH_STEP)
     with pytest.raises(LogFenced):
         await a.open("log", unit)  # wanted, not acquired
     await a.membership.acquire()
     assert (await a.open("log", unit)).owner_epoch == 1
-    for node, owned in ((b, unit), (a, OwnedUnit(unit.unit, 2))):
+    for node, owned in ((b, unit), (a, OwnedUnit(unit.unit, EPOCH_STEP + 1))):
         with pytest.raises(LogFenced):
             await node.open("log", owned)
     assert (await a.open("log", unit)).owner_epoch == 2
-    for node, owned in ((b, unit), (a, OwnedUnit(unit.unit, 2))):
+    for node, owned in ((b, unit), (a, OwnedUnit(unit.unit, EPOCH_STEP + 1))):
         with pytest.raises(LogFenced):
             await node.delete(["log"], owned)
     await a.delete(["log"], unit)
@@ -416,14 +417,14 @@ async def test_topics_remember_at_which_epochs_their_partitions_began(
     await join(b, 2)
     units = [Unit(PARTITIONS, number) for number in range(3)]
     made = MadePartitions(0, units)
-    assert (await a.put_topic(TOPIC, made)).first_epochs == ((0, (1, 1, 1)),), "none is there yet"
+    assert (await a.put_topic(TOPIC, made)).first_epochs == ((0, (2, 2, 2)),), "none is there yet"
     await a.membership.plan(all_on(1), {PARTITIONS: 2})
     await a.membership.acquire()
-    moved = [OwnedUnit(units[1], 1)]
+    moved = [OwnedUnit(units[1], EPOCH_STEP)]
     await a.membership.release(moved)
-    grown = await a.put_topic(replace(TOPIC, first_epochs=((0, (1, 1, 1)),)), made)
-    # The first one is led at epoch 1, the second will be at 2, the third is still to be made.
-    assert grown.first_epochs == ((0, (1, 1, 1)), (0, (1, 2, 1)))
+    grown = await a.put_topic(replace(TOPIC, first_epochs=((0, (2, 2, 2)),)), made)
+    # The first one is led at epoch 2, the second will be at 4, the third is still to be made.
+    assert grown.first_epochs == ((0, (2, 2, 2)), (0, (2, 4, 2)))
     assert await b.topics() == [grown]
     assert (await a.put_topic(grown)).first_epochs == grown.first_epochs
     postgres.execute(database, "UPDATE topic SET first_epochs = '[[0, [1]]]' RETURNING 1")

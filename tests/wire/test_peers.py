@@ -101,9 +101,6 @@ class AllElsewhere:
     def leader(self, unit: Unit) -> int | None:
         return OTHER
 
-    def owner(self, unit: Unit) -> int | None:
-        return OTHER
-
     def leader_epoch(self, unit: Unit) -> int:
         return 0
 

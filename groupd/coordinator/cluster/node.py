@@ -113,9 +113,6 @@ class ClusterNode:
     def leader(self, unit: Unit) -> int | None:
         return self.node_id if self.held.owns(unit) else self.view.leader(unit)
 
-    def owner(self, unit: Unit) -> int | None:
-        return self.node_id if self.held.owns(unit) else self.view.owner(unit)
-
     def leader_epoch(self, unit: Unit, since: int = 0) -> int:
         held = self.held.epoch(unit) if self.held.owns(unit) else None
         return max(-1, (self.view.epoch(unit) if held is None else held) - since)

@@ -206,18 +206,16 @@ class ClusterView:
             return known.wanted
         return known.owner
 
-    def owner(self, unit: Unit) -> int | None:
-        """The other node that owns the unit. The one that is to have it next is not named: the plan
-        may change before it has the unit, and then two nodes would have been named with one epoch.
-        Clients believe a later epoch, but some never leave a leader for one with the same epoch
-        (Kafka's share consumer; librdkafka, its pull request 5593)."""
-        known = self.units.get(unit)
-        return None if known is None or known.owner == self._node_id else known.owner
-
     def epoch(self, unit: Unit) -> int:
-        """The epoch of the present owner, or of the last one. The next owner has a later one."""
+        """The epoch at which `leader` leads. A node that is to be the next owner is named at an
+        epoch between those of the present owner and of the next one. Other nodes may still name the
+        present owner, and the plan may change before a node has the unit. Clients believe the later
+        epoch, and some never leave a leader for another one with the same epoch (Kafka's share
+        consumer; librdkafka, its pull request 5593)."""
         known = self.units.get(unit)
-        return 0 if known is None else known.epoch
+        if known is None:
+            return 0
+        return known.epoch if self.leader(unit) == known.owner else known.epoch + 1
 
 
 def _facts(nodes: Sequence[NodeState]) -> list[tuple[NodeFacts, int, bool]]:

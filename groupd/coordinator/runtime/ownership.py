@@ -32,20 +32,14 @@ class Ownership(Protocol):
         ...
 
     def leader(self, unit: Unit) -> int | None:
-        """The node that owns the unit, or that is to have it next; None while there is none. To it
-        the clients of coordinators are sent."""
-        ...
-
-    def owner(self, unit: Unit) -> int | None:
-        """The node that owns the unit, as far as this node knows. None: no node does, or this node
-        gives the unit up."""
+        """The node to which clients are sent for the unit; None while there is none."""
         ...
 
     def leader_epoch(self, unit: Unit, since: int = 0) -> int:
-        """The epoch at which `owner` leads the unit; without one, the latest epoch. It is counted
-        from `since`, the epoch at which a partition of the unit was created: that is the leader
-        epoch that clients see. -1: this node does not know yet which node has led the unit since
-        then. 0 where a node is alone."""
+        """The epoch at which `leader` leads the unit. It is counted from `since`, the epoch at
+        which a partition of the unit was created: that is the leader epoch that clients see. -1:
+        this node does not know yet which node has led the unit since then. 0 where a node is
+        alone."""
         ...
 
     def only_leader(self) -> tuple[int, int] | None:
@@ -88,9 +82,6 @@ class SingleNodeOwnership:
         return True
 
     def leader(self, unit: Unit) -> int | None:
-        return self._node_id
-
-    def owner(self, unit: Unit) -> int | None:
         return self._node_id
 
     def leader_epoch(self, unit: Unit, since: int = 0) -> int:

@@ -67,11 +67,10 @@ class Layout:
         return tuple(_run_of(leader, list(some), alive) for leader, some in found)
 
     def current_leader(self, topic: Topic, partition: int) -> tuple[int, int]:
-        """(leader, leader epoch). The leader is -1 if there is none or this node knows of none,
-        also while the partition moves from one node to another. It may be a node that has just
-        died."""
+        """(leader, leader epoch). The leader is -1 if there is none or this node knows of none. It
+        may be a node that has just died."""
         unit = topic.unit(partition)
-        leader = self._ownership.owner(unit)
+        leader = self._ownership.leader(unit)
         epoch = self._ownership.leader_epoch(unit, topic.first_epoch(partition))
         return NO_LEADER if leader is None or epoch == NO_EPOCH else leader, epoch
 

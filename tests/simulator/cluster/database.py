@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct, field
 
 from groupd.storage.cluster import (
+    EPOCH_STEP,
     ClusterState,
     LeaseLost,
     NodeFacts,
@@ -298,7 +299,8 @@ class Session:
             for unit, one in database.tables.units.items():
                 waits_for_me = one.owner is None and one.wanted == self.node_id
                 if waits_for_me and database.may_assign_units():
-                    one.owner, one.incarnation, one.epoch = self.node_id, mine, one.epoch + 1
+                    one.owner, one.incarnation = self.node_id, mine
+                    one.epoch += EPOCH_STEP
                     self._only_owner(database, unit, one.epoch)
                     changed = True
             if changed:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import json
 from msgspec.structs import replace
 
-from groupd.storage.cluster import CatalogueBehind, CatalogueChangesSince
+from groupd.storage.cluster import EPOCH_STEP, CatalogueBehind, CatalogueChangesSince
 from groupd.storage.log import (
     Append,
     ConfigEntry,
@@ -156,7 +156,9 @@ class NodeStore:
             stored = topic
             if made is not None and self._session.incarnation:
                 units = [database.tables.units.get(unit, UnitRow()) for unit in made.units]
-                epochs = tuple(one.epoch + (one.owner is None) for one in units)
+                epochs = tuple(
+                    one.epoch + (EPOCH_STEP if one.owner is None else 0) for one in units
+                )
                 stored = replace(topic, first_epochs=(*topic.first_epochs, (made.first, epochs)))
             self._shared.put_topic(stored)
             return stored

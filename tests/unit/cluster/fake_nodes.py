@@ -28,9 +28,6 @@ class Ownership:
     def leader(self, unit: Unit) -> int | None:
         return self.leaders.get(unit)
 
-    def owner(self, unit: Unit) -> int | None:
-        return self.leaders.get(unit)
-
     def serves(self, unit: Unit) -> bool:
         return self.leaders.get(unit) == SELF
 

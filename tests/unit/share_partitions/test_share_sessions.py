@@ -348,7 +348,7 @@ async def test_another_node_leads(world, foo):
     world.cluster.nodes.append(Node(1, "host", 9093))
     ownership = world.plane.layout._ownership
     ownership.serves = lambda unit: False
-    ownership.leader = ownership.owner = lambda unit: 1
+    ownership.leader = lambda unit: 1
     member = world.connect()
     reply = await member.fetch(0, (foo, 0))
     entry = partitions_of(reply)[0]

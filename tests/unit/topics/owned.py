@@ -21,9 +21,6 @@ class Owned(SingleNodeOwnership):
     def leader(self, unit):
         return self.leaders.get(unit)
 
-    def owner(self, unit):
-        return self.leaders.get(unit)
-
     def leader_epoch(self, unit, since=0):
         return max(-1, self.epochs.get(unit, 0) - since)
 

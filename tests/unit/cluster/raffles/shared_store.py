@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from groupd.coordinator.catalogue_changes import NoJournal
-from groupd.storage.cluster import ClusterState, NodeFacts, NodeState, Plan, UnitState
+from groupd.storage.cluster import (
+    EPOCH_STEP,
+    ClusterState,
+    NodeFacts,
+    NodeState,
+    Plan,
+    UnitState,
+)
 from groupd.storage.memory import MemoryStore
 from groupd.storage.units import OwnedUnit, Unit
 
@@ -95,7 +102,9 @@ class SharedTables:
 
     def _give(self, node_id: int) -> None:
         free = [one for one in self.units.values() if (one.owner, one.wanted) == (None, node_id)]
-        self._change({one.unit: {"owner": node_id, "epoch": one.epoch + 1} for one in free})
+        self._change(
+            {one.unit: {"owner": node_id, "epoch": one.epoch + EPOCH_STEP} for one in free}
+        )
 
     def _change(self, changes: Mapping[Unit, Mapping[str, int | None]]) -> None:
         for unit, fields in changes.items():
