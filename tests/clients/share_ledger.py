@@ -52,15 +52,16 @@ class Story:
 
 
 class Ledger:
-    """The stories of all records; workers write from their threads."""
+    """The stories of all records; workers write from their threads. `leaders_die`: the leaders of
+    partitions are killed, so a client may hand out late what it has got from a dead one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, leaders_die: bool) -> None:
+        self._leaders_die = leaders_die
         self.stories: dict[Place, Story] = defaultdict(Story)
         self.faults: list[str] = []
         self._doubts: dict[tuple[str, Place], str] = {}
-        """Worker and record -> a delivery that is a fault if the broker takes its acknowledgement.
-        If it refuses it, the client had got the record before the leader died, and was late to hand
-        it out."""
+        """By worker and record: a delivery that is a fault if the broker takes its acknowledgement.
+        If the broker refuses it, the client was late."""
         self.errors: list[str] = []
         self.changed_at = time.monotonic()
         self._lock = threading.Lock()
@@ -69,11 +70,13 @@ class Ledger:
         with self._lock:
             for record in records:
                 story = self.stories[record.place]
-                before = story.answered or (
-                    story.counts if story.counts and record.count < story.counts[-1] else ""
-                )
-                if before:
-                    self._doubts[worker, record.place] = f"{worker} got {record} after {before}"
+                goes_back = story.counts and record.count < story.counts[-1]
+                if story.answered or goes_back:
+                    doubt = f"{worker} got {record} after {story.answered or story.counts}"
+                    if self._leaders_die:
+                        self._doubts[worker, record.place] = doubt
+                    else:
+                        self.faults.append(doubt)
                 story.counts.append(record.count)
             if records:
                 self.changed_at = time.monotonic()

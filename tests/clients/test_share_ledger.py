@@ -30,8 +30,10 @@ every_client = pytest.mark.parametrize("client", CLIENTS)
 class Work:
     """The workers of one group on one topic."""
 
-    def __init__(self, group: ShareGroup, topic: str, client: str) -> None:
-        self.ledger = Ledger()
+    def __init__(
+        self, group: ShareGroup, topic: str, client: str, *, leaders_die: bool = True
+    ) -> None:
+        self.ledger = Ledger(leaders_die=leaders_die)
         self.kills = 0
         # Members get whole batches: many of them are shared by all.
         self._written = set().union(
@@ -104,7 +106,7 @@ def test_the_ledger_while_workers_are_killed(
     peer: Peer, topics: TopicMaker, share_group: ShareGroup, run: Run, client: str
 ) -> None:
     (topic,) = topics({"ledger": PARTITIONS})
-    work = Work(share_group, topic, client)
+    work = Work(share_group, topic, client, leaders_die=False)
     for share in (0.2, 0.5):
         work.wait_for_share(share)
         work.kill_worker()

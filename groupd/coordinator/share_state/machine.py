@@ -56,7 +56,7 @@ UNKNOWN_COUNT = -1
 """The delivery complete count of a share-partition without a start offset."""
 
 DELETED_MAX = 1_000
-"""So many deleted share-partitions are remembered in one partition of the log."""
+"""The most deleted share-partitions that a machine remembers."""
 
 _GROUP_BYTES_MAX = 32_767
 _STATES = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
@@ -112,7 +112,8 @@ class ShareStateMachine(Machine):
         self._deleted: dict[SharePartitionKey, None] = {}
         """Share-partitions whose state was deleted, the last `DELETED_MAX` of them. A new state may
         have the state epoch of the old one, because the epochs of a new group begin anew. So no
-        leader may write it before one has read it."""
+        leader may write it before one has read it. A read often leaves no record: after the next
+        load a leader may be refused once more, and reads again."""
         self._config = config
         self.exists = exists
         self._count_all = count_all or self.kept.__len__
